@@ -10,8 +10,7 @@ from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Schedule
 from gpushare.core.cause import Cause
-from gpushare.core.nodechange.label_conflicts import explain_conflict
-from gpushare.core.nodechange.member_step import find_enforced_labels
+from gpushare.core.nodechange.label_restoration import find_enforced_labels
 from gpushare.core.ownership.drift import (
     PACE,
     WRITES_PER_PACE,
@@ -115,8 +114,8 @@ def test_the_command_that_ends_conflicts_about_all_labels_is_in_what_a_status_sh
         for key in keys
     )
     node = "cn-beijing.192.168.100.100"
-    drift = DriftJudgement(given_up=frozenset(keys), conflicts=conflicts)
-    told = f"10 of 11 nodes are ready. Node {node}: {explain_conflict(node, drift)}"
+    drift = DriftJudgement(node, given_up=frozenset(keys), conflicts=conflicts)
+    told = f"10 of 11 nodes are ready. Node {node}: {drift.message}"
     told = told[:MAX_MESSAGE_BYTES]
     assert f"(on ACK: change the node pool), then run `kubectl gpushare retry node/{node}`" in told
     assert told.count("Stop that writer") == 1
@@ -189,7 +188,8 @@ def test_while_force_keeps_its_pace_it_says_the_same_at_every_look() -> None:
 
 def test_the_first_take_over_is_no_drift() -> None:
     node = a_node(labels={names.LABEL_SCHEDULE: "default"})
-    assert judge_drift(node, NodeRecords(), WANTED, Enforcement(), NOW) == DriftJudgement()
+    verdict = judge_drift(node, NodeRecords(), WANTED, Enforcement(), NOW)
+    assert verdict == DriftJudgement(node.name, WANTED)
 
 
 def _lost(value: str | None, records: NodeRecords, **more: Any) -> Node:
@@ -389,5 +389,5 @@ def test_a_conflict_is_looked_at_again_when_its_first_write_no_longer_counts() -
     records = _records(Drift(claim="training/1", reverts=tuple(reverts)))
     node = a_node(labels=WANTED, records=records)
     verdict = judge_drift(node, records, WANTED, Enforcement("training/1"), NOW)
-    assert verdict.fought_over == {names.LABEL_POOL}
+    assert {conflict.key for conflict in verdict.conflicts} == {names.LABEL_POOL}
     assert verdict.calm_after == timedelta(minutes=1)

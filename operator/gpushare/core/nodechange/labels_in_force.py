@@ -1,22 +1,26 @@
 """Plans the labels of a node whose mode is in force, and the record of that mode."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 
 from gpushare import names
-from gpushare.api.pool import Pool
 from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.findings import find_plugin_problem
 from gpushare.core.deviceplugin.verification import verify_mode
 from gpushare.core.nodechange.blockers import find_pods_of_another_mode
 from gpushare.core.nodechange.configuration import has_doubtful_pods
 from gpushare.core.nodechange.kernel_module import note_module
-from gpushare.core.nodechange.label_conflicts import explain_conflict, report_conflict
+from gpushare.core.nodechange.label_restoration import LABELS_RESTORED, report_conflict
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords, extend_initial_values
-from gpushare.core.snapshot.actions import READY_WITH_WARNING, NodeState, Verdict, build_apply
+from gpushare.core.snapshot.actions import (
+    READY_WITH_WARNING,
+    ApplyNode,
+    NodeState,
+    Verdict,
+    build_apply,
+)
 from gpushare.core.snapshot.admissions import find_admissions, write_admissions
 from gpushare.core.snapshot.change_policy import build_attempt
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
@@ -25,20 +29,16 @@ from gpushare.editions.edition import Mode
 from gpushare.editions.registry import EDITIONS, desired_labels
 from gpushare.names import Reason
 
-LABELS_RESTORED = "Labels that another field manager changed are restored"
 
-
-def update_last_applied(
-    seen: NodeSnapshot, pool: Pool, mode: Mode, ctx: ReconcileContext
-) -> tuple[LastApplied | None, Cause | None]:
+def update_last_applied(step: MemberStep) -> tuple[LastApplied | None, Cause | None]:
     """Return the record `applied` for a node whose labels are right, and what the mode still lacks.
 
     A mode is recorded only once it is verified. A plugin that starts under the right labels reads
     them, so it is recorded: later drift that no plugin has read can then be told from drift that
     one has.
     """
-    missing = verify_mode(seen, mode, ctx)
-    reading = seen.reading
+    seen, pool, mode = step.seen, step.pool, step.wanted
+    missing, reading = verify_mode(seen, mode, step.ctx), seen.reading
     known = reading.applied if reading is not None and reading.applied.is_of(mode) else None
     # The plugin needed a restart, and another process of it has read the operator's labels.
     is_known_again = reading is not None and reading.is_replaced and not reading.is_unknown
@@ -58,7 +58,7 @@ def update_last_applied(
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
         # Else the failure would halt the pool again once the retry annotation is removed.
         changes["failure"] = None
-    changes |= note_readings(seen, ctx)
+    changes |= note_readings(seen, step.ctx)
     # A verified mode is not recorded again, but it is reported when it no longer holds.
     return known.model_copy(update=changes), None if known.restart_pending else missing
 
@@ -93,6 +93,18 @@ def note_readings(
     if not stays and reading.applied.reverted and find_unknown_mode_wait(seen, ctx) is None:
         return {"reverted": None}
     return {}
+
+
+def update_readings(
+    seen: NodeSnapshot, ctx: ReconcileContext, *, stays: bool = False, **update: object
+) -> NodeRecords:
+    """Return the records with `update`, the labels that the plugin may have read, and the module
+    that these may have loaded (`note_readings`)."""
+    if (applied := seen.records.applied) is None:
+        return seen.records.model_copy(update=update)
+    applied = applied.model_copy(update=note_readings(seen, ctx, stays=stays))
+    records = seen.records.model_copy(update={**update, "applied": applied})
+    return note_module(seen, records, applied.mode, ctx)
 
 
 def find_unknown_mode_wait(seen: NodeSnapshot, ctx: ReconcileContext) -> timedelta | None:
@@ -147,55 +159,45 @@ def plan_labels(step: MemberStep, *, restart_pending: bool = False) -> Verdict:
     Labels that were given up to another manager are left out. With `restart_pending` a user has
     yet to restart the plugin.
     """
-    seen, pool, mode, drift, ctx = step.seen, step.pool, step.wanted, step.drift, step.ctx
-    wanted = desired_labels(pool.name, pool.spec)
-    labels = {key: value for key, value in wanted.items() if key not in drift.given_up}
+    seen, mode, drift = step.seen, step.wanted, step.drift
     if not mode.labels.items() <= seen.node.labels.items() and (
         blocker := find_pods_of_another_mode(mode, seen.pods)
     ):
         message = step.add_cordon(blocker.message, None)
         return Verdict(NodeState.BLOCKED, blocker.reason, message)
-    applied: LastApplied | None
-    missing: Cause | None = None
-    if restart_pending:
-        applied = build_last_applied(seen, pool.name, mode, restart_pending=True)
-    else:
-        applied, missing = update_last_applied(seen, pool, mode, ctx)
+    applied, missing = (
+        (build_last_applied(seen, step.pool.name, mode, restart_pending=True), None)
+        if restart_pending
+        else update_last_applied(step)
+    )
     if seen.node.owns_cordon:
         # The change's record is gone, and another controller may rely on the cordon.
         missing = missing or seen.maintenance
-    records = _build_records(step, labels, applied)
-    noted = note_module(seen, records, mode, ctx)
     # The change's record was removed by hand: a node changed half-way must not take pods.
-    cordon = seen.node.owns_cordon and missing is not None
-    message = LABELS_RESTORED if drift.reverts else "Labels and records are written"
-    action = build_apply(seen.node, labels, noted, cordon=cordon, message=message)
-    # An isolating mode implies the module: nothing is written for its record alone.
-    annotations = records.annotations() if mode.isolated else action.annotations
-    if _is_settled(seen, action.labels, annotations, cordon=cordon):
-        trouble = missing or find_plugin_problem(seen, mode, ctx)
+    action = _find_write(step, applied, cordon=seen.node.owns_cordon and missing is not None)
+    if action is None:
+        trouble = missing or find_plugin_problem(seen, mode, step.ctx)
         state, cause = _judge_mode(step, applied, missing, trouble)
         wait = trouble.wait if trouble is not None else None
-        return Verdict(
-            state, cause.reason, step.add_cordon(cause.message, None), requeue_after=wait
-        )
+        message = step.add_cordon(cause.message, None)
+        return Verdict(state, cause.reason, message, requeue_after=wait)
     if drift.conflicts:
-        return report_conflict(seen.node.name, drift, action)
+        return report_conflict(drift, action)
     why = Reason.DRIFT_REVERTED if drift.reverts else Reason.UPDATING
-    return Verdict(NodeState.UPDATING, why, message, action)
+    return step.updating(why, action.message, action)
 
 
-def _build_records(
-    step: MemberStep, labels: Mapping[str, str], applied: LastApplied | None
-) -> NodeRecords:
-    """Build the records of a node whose mode is in force, before the module is noted."""
-    seen, drift = step.seen, step.drift
-    initial = extend_initial_values(seen.records.initial_values, seen.node, frozenset(labels))
-    if names.LABEL_PLACEMENT not in desired_labels(step.pool.name, step.pool.spec):
+def _find_write(step: MemberStep, applied: LastApplied | None, *, cordon: bool) -> ApplyNode | None:
+    """Find the write of labels and records that the node lacks; None where it has exactly these."""
+    seen, node, mode, drift = step.seen, step.seen.node, step.wanted, step.drift
+    wanted = desired_labels(step.pool.name, step.pool.spec)
+    labels = {key: value for key, value in wanted.items() if key not in drift.given_up}
+    initial = extend_initial_values(seen.records.initial_values, node, frozenset(labels))
+    if names.LABEL_PLACEMENT not in wanted:
         # The pool has given the label up: a manager that writes it next conflicts with nothing.
         initial.pop(names.LABEL_PLACEMENT, None)
     is_unknown = seen.records.mode_unknown and (applied is None or bool(applied.mode_unknown))
-    return seen.records.model_copy(
+    records = seen.records.model_copy(
         update={
             "initial_values": initial,
             "change": None,
@@ -204,6 +206,18 @@ def _build_records(
             "mode_unknown": is_unknown,
         }
     )
+    noted = note_module(seen, records, mode, step.ctx)
+    message = LABELS_RESTORED if drift.reverts else "Labels and records are written"
+    action = build_apply(node, labels, noted, cordon=cordon, message=message)
+    # An isolating mode implies the module: nothing is written for its record alone.
+    annotations = records.annotations() if mode.isolated else action.annotations
+    is_settled = (
+        action.labels.items() <= node.labels.items()
+        and action.labels.keys() | annotations.keys() == node.owned
+        and annotations == dict(node.annotations)
+        and node.owns_cordon is cordon
+    )
+    return None if is_settled else action
 
 
 def _judge_mode(
@@ -225,9 +239,8 @@ def _judge_mode(
         unknown = describe_unknown(ctx.name_of(mode.plugin), advice)
         status = f"{unknown}. devicePlugin.restart is Never"
         return NodeState.BLOCKED, Cause(Reason.MODE_UNKNOWN, status)
-    if step.drift.fought_over:
-        conflict = explain_conflict(seen.node.name, step.drift)
-        return NodeState.BLOCKED, Cause(Reason.LABEL_CONFLICT, conflict)
+    if step.drift.conflicts:
+        return NodeState.BLOCKED, Cause(Reason.LABEL_CONFLICT, step.drift.message)
     if trouble is not None and trouble.wait is None:
         warns = trouble.reason in READY_WITH_WARNING
         return NodeState.READY if warns else NodeState.BLOCKED, trouble
@@ -244,21 +257,4 @@ def advise_restart(seen: NodeSnapshot, mode: Mode) -> str:
     return (
         f"Run `kubectl cordon {node} && {deletes}`, and when the new pod is Ready "
         f"`kubectl uncordon {node}`"
-    )
-
-
-def _is_settled(
-    seen: NodeSnapshot,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    *,
-    cordon: bool,
-) -> bool:
-    """Return whether the node has exactly these labels and annotations, owned by the operator."""
-    node = seen.node
-    return (
-        labels.items() <= node.labels.items()
-        and labels.keys() | annotations.keys() == node.owned
-        and annotations == dict(node.annotations)
-        and node.owns_cordon is cordon
     )

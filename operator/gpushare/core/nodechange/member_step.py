@@ -15,20 +15,18 @@ from gpushare.core.nodechange.blockers import (
 )
 from gpushare.core.nodechange.configuration import find_doubtful_mode
 from gpushare.core.nodechange.kernel_module import is_isolation_left
+from gpushare.core.nodechange.label_restoration import find_enforced_labels
 from gpushare.core.nodechange.step import Step, transition_of
 from gpushare.core.ownership.claims import has_shown_card
-from gpushare.core.ownership.drift import DriftJudgement, judge_drift, note_removal
+from gpushare.core.ownership.drift import note_removal
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.drift_record import Drift
 from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.window_state import lift_if_started
 from gpushare.core.snapshot.actions import Action, Halt, NodeState, PendingChange, Start, Verdict
-from gpushare.core.snapshot.isolation_label import find_isolation_label
-from gpushare.core.snapshot.node import NodeSnapshot
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Outcome, Transition
 from gpushare.editions.registry import (
     TRANSITIONS,
-    desired_labels,
     find_schedule,
     find_transition,
     get_mode,
@@ -92,18 +90,11 @@ class MemberStep(Step):
 
     @cached_property
     def enforced_labels(self) -> dict[str, str]:
-        """The labels that the node must have now (`find_enforced_labels`)."""
+        """The labels that the node must have now."""
+        change = self.seen.records.change
+        if change is not None and change.is_labelled:
+            return super().enforced_labels
         return find_enforced_labels(self.seen, self.pool, self.current)
-
-    @cached_property
-    def drift(self) -> DriftJudgement:
-        """What other field managers did to the enforced labels."""
-        records = self.seen.records
-        if self.failed_change is not None:
-            return DriftJudgement(record=records.drift)
-        return judge_drift(
-            self.seen.node, records, self.enforced_labels, self.policy.claim, self.ctx.now
-        )
 
     @cached_property
     def removals(self) -> Drift | None:
@@ -235,15 +226,8 @@ class MemberStep(Step):
         start: Start | None = None,
     ) -> Verdict:
         """Wait before the change to the pool's mode, which `pods` hold up."""
-        return Verdict(
-            state,
-            reason,
-            self.add_cordon(message, action),
-            action,
-            start,
-            requeue_after,
-            PendingChange(self.kind, pods),
-        )
+        message, pending = self.add_cordon(message, action), PendingChange(self.kind, pods)
+        return Verdict(state, reason, message, action, start, requeue_after, pending)
 
     def add_cordon(self, message: str, action: Action | None) -> str:
         """Return `message` about a node that waits, with a cordon of ours that stays.
@@ -253,21 +237,3 @@ class MemberStep(Step):
         """
         stays = action is None and self.failed_change is None and self.seen.node.owns_cordon
         return f"{message}. The node stays cordoned meanwhile" if stays else message
-
-
-def find_enforced_labels(seen: NodeSnapshot, pool: Pool, from_mode: ModeName) -> dict[str, str]:
-    """Return the labels that the node must have now.
-
-    While the node waits for a change these are the labels of the mode in force, not the pool's. A
-    value that is already the pool's stays: a user put it there to prepare the node.
-    """
-    applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
-    if applied is None or applied.edition is not pool.spec.edition or from_mode != applied.schedule:
-        return wanted | find_isolation_label(seen.node, wanted, seen.records)
-    labels, present = desired_labels(applied.pool, pool.spec), seen.node.labels
-    enforced = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
-    enforced |= {
-        key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
-        for key, value in applied.mode.labels.items()
-    }
-    return enforced | find_isolation_label(seen.node, enforced, seen.records)

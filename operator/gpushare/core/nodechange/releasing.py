@@ -9,23 +9,17 @@ from gpushare.api.pool import DeletionPolicy, ModeName, Placement, Pool, Reconci
 from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
-from gpushare.core.nodechange.kernel_module import note_module
-from gpushare.core.nodechange.labels_in_force import note_readings
+from gpushare.core.nodechange.label_restoration import owned_labels
+from gpushare.core.nodechange.labels_in_force import update_readings
 from gpushare.core.nodechange.phases.cordoned import plan_abort, plan_uncordon
 from gpushare.core.nodechange.phases.teardown import agree_on_policy, find_removing_job
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.state_machine import find_labelled_rule
-from gpushare.core.nodechange.step import Step, owned_labels, write_records
+from gpushare.core.nodechange.step import Step, write_records
 from gpushare.core.ownership.claims import is_cardless
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
-from gpushare.core.snapshot.actions import (
-    ApplyNode,
-    NodePlan,
-    NodeState,
-    ReleaseNode,
-    Verdict,
-)
+from gpushare.core.snapshot.actions import ApplyNode, NodePlan, NodeState, ReleaseNode, Verdict
 from gpushare.core.snapshot.change_policy import build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.registry import EDITIONS, desired_labels, find_mode, find_schedule
@@ -108,6 +102,7 @@ def _policy_of(pool: Pool) -> DeletionPolicy:
 def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> NodePlan:
     """Plan the node as a member of a pool that specifies the node's state after the release."""
     target, removed = _find_target(seen, pool)
+    node = seen.node.name
     if target is None:
         initial = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
         labels = sorted((key, value) for key, value in initial.items() if value is not None)
@@ -116,17 +111,15 @@ def _plan_given_back(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> N
             f"The labels that the node had at first ({shown}) are no known mode and cannot be "
             "restored. Set deletionPolicy to Retain or WholeCard"
         )
-        unknown = Verdict(NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION, message)
-        return NodePlan(seen.node.name, unknown)
+        return NodePlan(node, Verdict(NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION, message))
     if seen.records.change is None and (
         blocker := find_pods_of_another_pool(seen.node, "", seen.pods)
     ):
-        blocked = Verdict(NodeState.BLOCKED, blocker.reason, blocker.message)
-        return NodePlan(seen.node.name, blocked)
+        return NodePlan(node, Verdict(NodeState.BLOCKED, blocker.reason, blocker.message))
     plan = plan_node(seen, target, ctx)
     verdict = plan.verdict
     if verdict.state is NodeState.READY or (verdict.reason in TOLD and verdict.action is None):
-        return NodePlan(seen.node.name, _plan_release(seen, ctx, removed))
+        return NodePlan(node, _plan_release(seen, ctx, removed))
     is_updating, start = verdict.state is NodeState.UPDATING, verdict.start
     release = replace(
         verdict,
@@ -226,12 +219,10 @@ def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None
     reading = seen.reading
     if reading is None or seen.records.mode_unknown:
         return None
-    applied, readings = reading.applied, note_readings(seen, ctx)
+    applied, records = reading.applied, update_readings(seen, ctx, mode_unknown=True)
+    assert records.applied is not None
     is_foreign = applied.mode.follows_label and not reading.is_ours
     is_unknown = applied.needs_restart or reading.is_unknown or is_foreign
-    if not (is_unknown or readings.get("mode_unknown")):
+    if not (is_unknown or records.applied.mode_unknown):
         return None
-    noted = {"mode_unknown": True, "applied": applied.model_copy(update=readings)}
-    records = note_module(seen, seen.records.model_copy(update=noted), applied.mode, ctx)
-    message = "The node is marked: its mode is unknown"
-    return write_records(seen, records, message)
+    return write_records(seen, records, "The node is marked: its mode is unknown")

@@ -237,7 +237,7 @@ def _find_rule_of_phase(step: MemberStep) -> Found:
     in_conflict = verdict.reason is Reason.LABEL_CONFLICT
     of_failed, verdict = FAILED.decide(FailedStep(step, change.failure, verdict))
     if of_failed.shows_conflicts and in_conflict:
-        facts = NodeFacts(conflicts=step.change_drift.conflicts, under_way=True)
+        facts = NodeFacts(conflicts=step.drift.conflicts, under_way=True)
     return Found(FAILED, of_failed, verdict, facts)
 
 
@@ -246,7 +246,7 @@ def find_labelled_rule(step: Step) -> Found:
     phase = _CHANGING[step.change.phase]
     rule, verdict = phase.decide(step)
     in_conflict = verdict.reason is Reason.LABEL_CONFLICT
-    conflicts = step.change_drift.conflicts if in_conflict else ()
+    conflicts = step.drift.conflicts if in_conflict else ()
     if not rule.has_deadline:
         return Found(phase, rule, verdict, NodeFacts(conflicts=conflicts, under_way=True))
     progress = Progress(step, verdict)

@@ -4,14 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from gpushare import names
-from gpushare.api.k8s.node import Node
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.cause import Cause
-from gpushare.core.nodechange.blockers import (
-    find_blocking_pods,
-    find_evictable_pods,
-)
+from gpushare.core.nodechange.blockers import find_blocking_pods, find_evictable_pods
+from gpushare.core.nodechange.label_restoration import find_changed_labels, owned_labels
 from gpushare.core.ownership.drift import DriftJudgement, judge_drift
 from gpushare.core.records.change_record import Change
 from gpushare.core.records.node_records import NodeRecords
@@ -24,7 +20,6 @@ from gpushare.core.snapshot.actions import (
     build_apply,
 )
 from gpushare.core.snapshot.change_policy import Policy
-from gpushare.core.snapshot.isolation_label import find_isolation_label
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.edition import REPAIR, TEARDOWN, Mode, Transition
 from gpushare.editions.registry import find_transition, get_mode
@@ -71,16 +66,15 @@ class Step:
         return find_late_pods(self.seen, self.change)
 
     @cached_property
-    def change_labels(self) -> dict[str, str]:
-        """The labels of the mode that the change brings, and of its pool."""
-        labels = {**change_labels(self.seen, self.change), names.LABEL_POOL: self.change.pool}
-        return labels | find_isolation_label(self.seen.node, labels, self.seen.records)
+    def enforced_labels(self) -> dict[str, str]:
+        """The labels that the node must have now."""
+        return find_changed_labels(self.seen, self.change)
 
     @cached_property
-    def change_drift(self) -> DriftJudgement:
-        """What other managers did to `change_labels`."""
+    def drift(self) -> DriftJudgement:
+        """What other field managers did to the enforced labels."""
         seen, claim = self.seen, self.policy.claim
-        return judge_drift(seen.node, seen.records, self.change_labels, claim, self.ctx.now)
+        return judge_drift(seen.node, seen.records, self.enforced_labels, claim, self.ctx.now)
 
     def find_restart_limit(self, reserve: int = 0) -> datetime | None:
         """Return when the limit of restarts per hour admits a restart of the node's plugin, with
@@ -137,26 +131,6 @@ def write_records(
         lifts_cordon=cordon is False and seen.has_lost_cordon,
         message=message,
     )
-
-
-def owned_labels(node: Node) -> dict[str, str]:
-    """Return the operator's labels on `node`: an apply must carry them all to change none."""
-    return {
-        key: node.labels[key] for key in sorted(names.NODE_LABELS & node.owned & {*node.labels})
-    }
-
-
-def change_labels(seen: NodeSnapshot, change: Change) -> dict[str, str]:
-    """Return the operator's labels on the node once `change` has written its mode there.
-
-    Labels given up to another field manager keep out, except the mode's, which the change is about.
-    """
-    mode, drift = change.mode, seen.records.drift
-    kept = {k: v for k, v in owned_labels(seen.node).items() if k not in names.MODE_LABELS}
-    given_up = {conflict.key for conflict in drift.conflicts} if drift is not None else set()
-    if names.LABEL_POOL not in given_up:
-        kept[names.LABEL_POOL] = change.pool
-    return {**kept, **mode.labels}
 
 
 def transition_of(change: Change) -> Transition:

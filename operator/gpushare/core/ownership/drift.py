@@ -4,11 +4,11 @@ A foreign change is drift, and is reverted at once. The third by the same manage
 and key within ten minutes makes that manager a rival: `Report` gives way and reports it, `Force`
 goes on at a slow pace. The counts are kept on the node, so that they survive a restart.
 
-The labels are restored by `nodechange.labels_in_force` and the rules of the phases.
+`nodechange.label_restoration` tells users of it, and the rules of the phases restore the labels.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from gpushare import names
@@ -40,11 +40,13 @@ class Enforcement:
 class DriftJudgement:
     """The decision about foreign changes of the operator's labels on one node."""
 
+    node: str
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """The labels that the operator keeps on the node: all that were judged, without `given_up`."""
     given_up: frozenset[str] = frozenset()
     """Keys that are left to a rival."""
-    fought_over: frozenset[str] = frozenset()
-    """Keys that a rival keeps writing, given up or not."""
     conflicts: tuple[LabelConflict, ...] = ()
+    """Rivals that keep writing keys, given up or not."""
     reverts: bool = False
     """Whether a foreign value is to be replaced by the operator's."""
     record: Drift | None = None
@@ -55,8 +57,15 @@ class DriftJudgement:
     """How long until the oldest counted revert no longer counts, which may end a conflict."""
 
     @property
+    def is_over_mode(self) -> bool:
+        """Whether a rival keeps writing a label of the mode."""
+        return any(conflict.key in names.MODE_LABELS for conflict in self.conflicts)
+
+    @property
     def message(self) -> str:
-        return ". ".join([*map(describe_conflict, self.conflicts), END_CONFLICT])
+        """Explain who keeps changing the labels, and how to end that."""
+        retry = f", then run `kubectl gpushare retry node/{self.node}`" if self.given_up else ""
+        return ". ".join([*map(describe_conflict, self.conflicts), f"{END_CONFLICT}{retry}"])
 
 
 def describe_conflict(conflict: LabelConflict) -> str:
@@ -91,54 +100,37 @@ def judge_drift(
     once_ours = _once_ours(node, records) & wanted.keys()
     lost = {key: wanted[key] for key in sorted(once_ours) if key not in node.owned}
     if not lost and records.drift is None:
-        return DriftJudgement()
-    began = records.drift or Drift(claim=claim.spec, retry=node.retry)
-    drift = began
-    if (began.claim, began.retry) != (claim.spec, node.retry):
-        # The spec has changed, or a user asks to try again.
-        drift = Drift(claim=claim.spec, retry=node.retry)
-    foreign = {key: ours for key, ours in lost.items() if node.labels.get(key) != ours}
+        return DriftJudgement(node.name, wanted)
+    drift = _find_current(records.drift, claim, node)
+    foreign = [key for key, ours in lost.items() if node.labels.get(key) != ours]
+    known = tuple(revert for revert in drift.reverts if abs(now - revert.at) < WINDOW)
     unresolved = () if claim.force else tuple(r for r in drift.conflicts if r.key in foreign)
     given_way = {conflict.key for conflict in unresolved}
-    reverts = [revert for revert in drift.reverts if abs(now - revert.at) < WINDOW]
-    known, conflicts, reverted = tuple(reverts), list(unresolved), False
-    for key, ours in foreign.items():
-        if key in given_way:
-            continue
-        theirs = node.labels.get(key)
-        manager = node.managers.get(key, "") if theirs is not None else ""
-        flip = DriftRevert(key=key, manager=manager, theirs=theirs, at=now)
-        may_give_way = not claim.force and key != names.LABEL_ISOLATION_VERIFIED
-        if may_give_way and _count(reverts, flip) >= PATIENCE:
-            began_at = min(revert.at for revert in known if _is_same(revert, flip))
-            conflicts.append(_build_conflict(flip, ours, began_at))
-        else:
-            reverts.append(flip)
-            reverted = True
-    given_up = frozenset(conflict.key for conflict in conflicts)
-    remembered = (
-        *conflicts,
-        *(conflict for conflict in drift.conflicts if conflict.key not in wanted),
+    flips = [_build_flip(node, key, now) for key in foreign if key not in given_way]
+    rivals = [] if claim.force else [flip for flip in flips if _is_rival(flip, known)]
+    given_up = unresolved + tuple(
+        _build_conflict(flip, wanted[flip.key], min(_find_times(known, flip))) for flip in rivals
     )
+    reverted = tuple(flip for flip in flips if flip not in rivals)
+    reverts = known + reverted
+    remembered = given_up + tuple(each for each in drift.conflicts if each.key not in wanted)
     record = records.drift
-    if reverted or lost.keys() - foreign.keys() or remembered != began.conflicts:
+    was_remembered = record.conflicts if record is not None else ()
+    if reverted or len(lost) > len(foreign) or remembered != was_remembered:
         record = drift.model_copy(
             update={
-                "reverts": tuple(reverts[-_KEPT_REVERTS:]),
+                "reverts": reverts[-_KEPT_REVERTS:],
                 "conflicts": remembered,
                 "writes": (*drift.writes, now)[-WRITES_PER_PACE:],
             }
         )
-    conflicts += [
-        _build_conflict(flip, wanted[flip.key], max(r.at for r in known if _is_same(r, flip)))
-        for flip in {(r.key, r.manager): r for r in reverts}.values()
-        if _count(reverts, flip) > PATIENCE and flip.key in wanted
-    ]
+    keys = frozenset(conflict.key for conflict in given_up)
     return DriftJudgement(
-        given_up=given_up,
-        fought_over=frozenset(conflict.key for conflict in conflicts),
-        conflicts=tuple(conflicts),
-        reverts=reverted,
+        node.name,
+        {key: value for key, value in wanted.items() if key not in keys},
+        given_up=keys,
+        conflicts=given_up + _list_fought(reverts, known, wanted),
+        reverts=bool(reverted),
         record=record,
         wait=_find_wait(drift, now) if record is not records.drift else None,
         calm_after=min((r.at + WINDOW - now for r in reverts), default=None),
@@ -152,12 +144,10 @@ def note_removal(
 
     It was removed if the operator's cordon is on the node without the record of a change.
     """
-    drift = records.drift
     is_gone = node.owns_cordon and records.change is None
-    if not is_gone or is_removed_again(drift, claim, node.retry):
-        return drift
-    if drift is None or (drift.claim, drift.retry) != (claim.spec, node.retry):
-        drift = Drift(claim=claim.spec, retry=node.retry)
+    if not is_gone or is_removed_again(records.drift, claim, node.retry):
+        return records.drift
+    drift = _find_current(records.drift, claim, node)
     recent = (at for at in drift.removals if abs(now - at) < WINDOW)
     return drift.model_copy(update={"removals": (*recent, now)})
 
@@ -167,6 +157,13 @@ def is_removed_again(drift: Drift | None, claim: Enforcement, retry: str) -> boo
     if drift is None or (drift.claim, drift.retry) != (claim.spec, retry):
         return False
     return len(drift.removals) > PATIENCE
+
+
+def _find_current(drift: Drift | None, claim: Enforcement, node: Node) -> Drift:
+    """Return `drift`, or a new record if the spec has changed or a user asks to try again."""
+    fresh = Drift(claim=claim.spec, retry=node.retry)
+    is_same = drift is not None and (drift.claim, drift.retry) == (fresh.claim, fresh.retry)
+    return drift if drift is not None and is_same else fresh
 
 
 def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:
@@ -179,13 +176,33 @@ def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:
     return frozenset(records.initial_values or ()) & ours | (verified & node.labels.keys())
 
 
-def _count(reverts: Sequence[DriftRevert], flip: DriftRevert) -> int:
-    """Count the reverts of changes by the manager of `flip` to its key."""
-    return sum(_is_same(revert, flip) for revert in reverts)
+def _build_flip(node: Node, key: str, now: datetime) -> DriftRevert:
+    theirs = node.labels.get(key)
+    manager = node.managers.get(key, "") if theirs is not None else ""
+    return DriftRevert(key=key, manager=manager, theirs=theirs, at=now)
 
 
-def _is_same(revert: DriftRevert, flip: DriftRevert) -> bool:
-    return (revert.key, revert.manager) == (flip.key, flip.manager)
+def _is_rival(flip: DriftRevert, known: Iterable[DriftRevert]) -> bool:
+    """Return whether the manager of `flip` has changed its key so often that it is given way."""
+    may_give_way = flip.key != names.LABEL_ISOLATION_VERIFIED
+    return may_give_way and len(_find_times(known, flip)) >= PATIENCE
+
+
+def _list_fought(
+    reverts: Iterable[DriftRevert], known: Iterable[DriftRevert], wanted: Mapping[str, str]
+) -> tuple[LabelConflict, ...]:
+    """List rivals whose changes are reverted all the same, by force."""
+    return tuple(
+        _build_conflict(flip, wanted[flip.key], max(_find_times(known, flip)))
+        for flip in {(revert.key, revert.manager): revert for revert in reverts}.values()
+        if len(_find_times(reverts, flip)) > PATIENCE and flip.key in wanted
+    )
+
+
+def _find_times(reverts: Iterable[DriftRevert], flip: DriftRevert) -> list[datetime]:
+    """Find the times of the reverts of changes by the manager of `flip` to its key."""
+    of_flip = (flip.key, flip.manager)
+    return [revert.at for revert in reverts if (revert.key, revert.manager) == of_flip]
 
 
 def _build_conflict(flip: DriftRevert, ours: str, since: datetime) -> LabelConflict:

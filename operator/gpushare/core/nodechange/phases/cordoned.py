@@ -5,20 +5,12 @@ The cordon itself is written by `stable.start`.
 
 from datetime import datetime
 
-from gpushare.core.nodechange.blockers import (
-    find_reason_to_stay_away,
-    find_unready,
-)
+from gpushare.core.nodechange.blockers import find_reason_to_stay_away, find_unready
 from gpushare.core.nodechange.kernel_module import note_module
+from gpushare.core.nodechange.label_restoration import change_labels
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal, spend_word
-from gpushare.core.nodechange.step import (
-    RESTART_FORBIDDEN,
-    Step,
-    change_labels,
-    find_late_pods,
-    write_records,
-)
+from gpushare.core.nodechange.step import RESTART_FORBIDDEN, Step, find_late_pods, write_records
 from gpushare.core.ownership.drift import Enforcement, judge_drift
 from gpushare.core.records.change_record import MAX_MESSAGE, Change, ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
@@ -42,9 +34,8 @@ def abort_for_halt(step: Step) -> Verdict | None:
     """Uncordon the node if another's failure halts the pool, unless it joins or failed before."""
     if not (step.change.is_only_cordoned and step.ctx.is_halted) or step.change.initializing:
         return None
-    why = "The rollout is halted before the node was labelled"
-    action = plan_abort(step.seen, why=why, now=step.ctx.now)
-    return step.updating(Reason.ROLLOUT_HALTED, why, action)
+    message = "The rollout is halted before the node was labelled"
+    return _abort(step, Reason.ROLLOUT_HALTED, message)
 
 
 def abort_for_window(step: MemberStep) -> Verdict | None:
@@ -53,8 +44,7 @@ def abort_for_window(step: MemberStep) -> Verdict | None:
     # A node that joins takes no capacity away, and its change is finished.
     if closed is None or not step.change.is_only_cordoned or step.change.initializing:
         return None
-    action = plan_abort(step.seen, why="its window is over, or it is frozen", now=step.ctx.now)
-    return step.updating(closed.reason, closed.message, action)
+    return _abort(step, closed.reason, closed.message, why="its window is over, or it is frozen")
 
 
 def abort_for_pool(step: MemberStep) -> Verdict | None:
@@ -68,8 +58,7 @@ def abort_for_pool(step: MemberStep) -> Verdict | None:
         wanted = wanted and find_teardown_refusal(step.seen.node, policy, step.ctx) is None
     if wanted:
         return None
-    why = "The pool changed before the node was labelled"
-    return step.updating(Reason.UPDATING, why, plan_abort(step.seen, why=why, now=step.ctx.now))
+    return _abort(step, Reason.UPDATING, "The pool changed before the node was labelled")
 
 
 def abort_to_leave_alone(step: MemberStep) -> Verdict | None:
@@ -77,29 +66,30 @@ def abort_to_leave_alone(step: MemberStep) -> Verdict | None:
     blocker = step.reason_to_stay_away
     if blocker is None:
         return None
-    now = step.ctx.now
-    action = plan_abort(
-        step.seen, why=blocker.message, not_before=now + step.ctx.timing.backoff, now=now
-    )
-    return step.updating(blocker.reason, blocker.message, action)
+    return _abort(step, blocker.reason, blocker.message, is_deferred=True)
 
 
 def abort_for_user(step: Step) -> Verdict | None:
     """Abort if a user uncordoned the node, and try again 30 s later."""
     if step.seen.is_out_of_service:
         return None
-    now, why = step.ctx.now, "A user uncordoned the node"
-    action = plan_abort(step.seen, why=why, not_before=now + step.ctx.timing.backoff, now=now)
-    return step.updating(Reason.CORDONED, why, action)
+    return _abort(step, Reason.CORDONED, "A user uncordoned the node", is_deferred=True)
 
 
 def abort_for_node(step: Step) -> Verdict | None:
     """Abort if the node or its driver is not Ready, since its plugin would not return."""
     blocker = find_unready(step.seen)
-    if blocker is None:
-        return None
-    action = plan_abort(step.seen, why=blocker.message, now=step.ctx.now)
-    return step.updating(blocker.reason, blocker.message, action)
+    return None if blocker is None else _abort(step, blocker.reason, blocker.message)
+
+
+def _abort(
+    step: Step, reason: Reason, message: str, *, why: str = "", is_deferred: bool = False
+) -> Verdict:
+    """End the change; with `is_deferred` it is tried again after a while."""
+    now = step.ctx.now
+    not_before = now + step.ctx.timing.backoff if is_deferred else None
+    action = plan_abort(step.seen, why=why or message, now=now, not_before=not_before)
+    return step.updating(reason, message, action)
 
 
 def wait_for_pods(step: Step) -> Verdict | None:
@@ -184,35 +174,27 @@ def plan_after_recheck(
     if is_early and not may_restart:
         why = f"The device plugin started with another mode's label. {RESTART_FORBIDDEN}"
         return plan_abort(seen, why=why, not_before=now + timing.backoff, now=now)
-    labels = change_labels(seen, change)
+    labels, former = change_labels(seen, change), seen.records
     # A foreign value counts when it is replaced, not at the cordon, which may still be lifted.
-    verdict = judge_drift(
-        seen.node, seen.records, labels, Enforcement(change.claim, force=True), now
-    )
-    restarts = seen.records.restarts
-    if not (change.restart or is_early):
-        # The plugin is replaced by its label.
-        restarts = restarts.add(seen.node.retry, now)
-    records = seen.records.model_copy(
-        update={
-            "restarts": restarts,
-            "drift": verdict.record if verdict.reverts else seen.records.drift,
-            "initial_values": extend_initial_values(
-                seen.records.initial_values, seen.node, frozenset(labels)
-            ),
-            "change": change.model_copy(
-                update={
-                    "phase": ChangePhase.LABELLED,
-                    "labelled_at": now,
-                    "restart": change.restart or is_early,
-                    "teardown": change.teardown and spend_word(seen.node, change.teardown),
-                    **record_boot(seen),
-                }
-            ),
-        }
-    )
+    drift = judge_drift(seen.node, former, labels, Enforcement(change.claim, force=True), now)
+    initial = extend_initial_values(former.initial_values, seen.node, frozenset(labels))
+    # Without a restart the plugin is replaced by its label.
+    restarts = change.restart or is_early
+    labelled: dict[str, object] = {
+        "phase": ChangePhase.LABELLED,
+        "labelled_at": now,
+        "restart": restarts,
+        "teardown": change.teardown and spend_word(seen.node, change.teardown),
+        **record_boot(seen),
+    }
+    update = {
+        "restarts": former.restarts if restarts else former.restarts.add(seen.node.retry, now),
+        "drift": drift.record if drift.reverts else former.drift,
+        "initial_values": initial,
+        "change": change.model_copy(update=labelled),
+    }
     # Recorded with the labels, before an installer can come.
-    records = note_module(seen, records, change.mode)
+    records = note_module(seen, former.model_copy(update=update), change.mode)
     return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
 
 

@@ -4,7 +4,6 @@ The change may still be completed automatically, by the rules of the phase in wh
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from gpushare.core.nodechange.blockers import find_blocking_pods
 from gpushare.core.nodechange.member_step import MemberStep
@@ -14,13 +13,10 @@ from gpushare.core.nodechange.step import Step
 from gpushare.core.records.change_record import Change, ChangePhase, Failure
 from gpushare.core.rollout.window_state import HOLDS_ALL
 from gpushare.core.snapshot.actions import (
-    Action,
     ApplyNode,
     EvictPods,
     Halt,
     NodeState,
-    PendingChange,
-    Start,
     Verdict,
 )
 from gpushare.editions.edition import Outcome, Transition
@@ -57,28 +53,17 @@ class FailedStep:
     @property
     def is_superseded(self) -> bool:
         """Whether the pool wants a mode other than the one that the change brings."""
-        change = self.member.change
-        wanted = self.member.wanted
+        change, wanted = self.member.change, self.member.wanted
         is_unread = not wanted.is_resolved and wanted.config == change.mode.config
         if wanted.schedule == change.to or is_unread:
             return False
         return change.rolls_back is None or self.is_of_another_attempt
 
-    def failed(
-        self,
-        message: str,
-        action: Action | None = None,
-        start: Start | None = None,
-        *,
-        requeue_after: timedelta | None = None,
-        pending: PendingChange | None = None,
-        halt: Halt | None = None,
-    ) -> Verdict:
-        """Return a verdict with state Failed and the failure's reason."""
-        reason = _read_reason(self.failure)
-        return Verdict(
-            NodeState.FAILED, reason, message, action, start, requeue_after, pending, halt
-        )
+    @property
+    def reason(self) -> Reason:
+        """The failure's reason; a reason unknown to this version becomes DeadlineExceeded."""
+        known = self.failure.reason in set(Reason)
+        return Reason(self.failure.reason) if known else Reason.DEADLINE_EXCEEDED
 
 
 def complete(step: FailedStep) -> Verdict | None:
@@ -96,7 +81,8 @@ def cordon_again(step: FailedStep) -> Verdict | None:
     if not (isinstance(action, ApplyNode) and action.cordon):
         # The phase's write would restore the cordon together with the labels.
         action = member.write_change("cordoned again")
-    return step.failed(message, action, requeue_after=step.in_phase.requeue_after)
+    waits = step.in_phase.requeue_after
+    return Verdict(NodeState.FAILED, step.reason, message, action, requeue_after=waits)
 
 
 def wait_for_job(step: FailedStep) -> Verdict | None:
@@ -106,7 +92,7 @@ def wait_for_job(step: FailedStep) -> Verdict | None:
         return None
     # The Job may remove the module from under pods that come next.
     message = f"{step.failure.message}. Waiting for Job {job} to end"
-    return Verdict(NodeState.FAILED, _read_reason(step.failure), message)
+    return Verdict(NodeState.FAILED, step.reason, message)
 
 
 def follow(step: FailedStep, to_other_mode: Verdict) -> Verdict:
@@ -115,7 +101,9 @@ def follow(step: FailedStep, to_other_mode: Verdict) -> Verdict:
     The node is decided again when the failed change must be: that may still be completed.
     """
     waits = (to_other_mode.requeue_after, step.in_phase.requeue_after)
-    return step.failed(
+    return Verdict(
+        NodeState.FAILED,
+        step.reason,
         f"{step.failure.message}. {to_other_mode.message}",
         to_other_mode.action,
         to_other_mode.start,
@@ -172,7 +160,9 @@ def roll_back(step: FailedStep) -> Verdict | None:
 def stay(step: FailedStep) -> Verdict:
     """Keep cordon and labels until the failure is fixed, or a user decides. No pod is evicted."""
     action = step.in_phase.action
-    return step.failed(
+    return Verdict(
+        NodeState.FAILED,
+        step.reason,
         f"{step.failure.message}. {_why_not_rolled_back(step)}",
         None if isinstance(action, EvictPods) else action,
         requeue_after=step.in_phase.requeue_after,
@@ -242,9 +232,3 @@ def describe_halt(step: Step, failure: Failure) -> Halt | None:
     if step.change.initializing:
         return None
     return Halt(failure.describe(step.seen.node.name))
-
-
-def _read_reason(failure: Failure) -> Reason:
-    """Return the failure's reason; a reason unknown to this version becomes DeadlineExceeded."""
-    known = failure.reason in set(Reason)
-    return Reason(failure.reason) if known else Reason.DEADLINE_EXCEEDED

@@ -9,17 +9,17 @@ from gpushare.core.nodechange.blockers import (
     find_unready,
 )
 from gpushare.core.nodechange.kernel_module import is_left_loaded, note_module
-from gpushare.core.nodechange.label_conflicts import (
-    explain_conflict,
+from gpushare.core.nodechange.label_restoration import (
+    LABELS_RESTORED,
+    change_labels,
     pause_restoring,
     report_conflict,
 )
-from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, build_last_applied
+from gpushare.core.nodechange.labels_in_force import build_last_applied
 from gpushare.core.nodechange.phases.teardown import has_rebooted, spend_word
-from gpushare.core.nodechange.step import Step, change_labels, find_late_pods
+from gpushare.core.nodechange.step import Step, find_late_pods
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import ChangePhase, PluginPod
-from gpushare.core.records.node_records import NodeRecords
 from gpushare.core.snapshot.actions import (
     ApplyNode,
     DeletePlugins,
@@ -102,13 +102,11 @@ def revert(step: Step) -> Verdict | None:
     while another manager keeps writing them. The node stays out of service until its plugin has
     returned: a pod that is bound before that fails.
     """
-    seen, change, mode, drift = step.seen, step.change, step.to, step.change_drift
-    conflicting = bool(drift.fought_over & mode.labels.keys())
-    if drift.wait is not None:
-        # Only the labels wait, not the cordon.
-        again = None if seen.is_out_of_service else step.write_change("cordoned again")
-        return pause_restoring(seen.node.name, drift, step.ctx.now, again)
-    labels = {k: value for k, value in step.change_labels.items() if k not in drift.given_up}
+    seen, mode, drift = step.seen, step.to, step.drift
+    # Only the labels wait, not the cordon.
+    again = None if seen.is_out_of_service else step.write_change("cordoned again")
+    if (pause := pause_restoring(drift, step.ctx.now, again)) is not None:
+        return pause
     # A value that was removed and put back is not trusted: the plugin may have read another one.
     is_kept = mode.labels.keys() <= seen.node.owned or (
         seen.node.has_kept(mode.labels) and step.ctx.is_brief(None)
@@ -119,25 +117,20 @@ def revert(step: Step) -> Verdict | None:
         return step.wait_for_pods(step.late_pods)
     records = seen.records.model_copy(update={"drift": drift.record})
     if not intact:
-        restarted = change.model_copy(update=_restart_again(step))
+        restarted = step.change.model_copy(update=_restart_again(step))
         records = records.model_copy(update={"change": restarted})
-    settled = labels.items() <= seen.node.labels.items() and seen.is_out_of_service
+    settled = drift.kept.items() <= seen.node.labels.items() and seen.is_out_of_service
     settled = settled and records == seen.records
-    if settled and not conflicting:
-        return None
     reason, message = Reason.LABELLED, "The node is cordoned and labelled again"
-    if conflicting:
-        message = explain_conflict(seen.node.name, drift)
-    elif drift.reverts:
+    if drift.reverts:
         reason, message = Reason.DRIFT_REVERTED, LABELS_RESTORED
-    action = None
-    if not settled:
-        noted = note_module(seen, records, step.from_mode)
-        action = build_apply(seen.node, labels, noted, cordon=True, message=message)
-    if conflicting:
+    message = drift.message if drift.is_over_mode else message
+    noted = note_module(seen, records, step.from_mode)
+    action = build_apply(seen.node, drift.kept, noted, cordon=True, message=message)
+    if drift.is_over_mode:
         # No plugin is restarted, and none is trusted, while another manager writes the mode.
-        return report_conflict(seen.node.name, drift, action)
-    return step.updating(reason, message, action)
+        return report_conflict(drift, None if settled else action)
+    return None if settled else step.updating(reason, message, action)
 
 
 def _restart_again(step: Step) -> dict[str, object]:
@@ -174,17 +167,12 @@ def complete(step: Step) -> Verdict:
         users = users or step.late_pods
     if users is not None:
         return step.wait_for_pods(users)
+    module, applied = is_left_loaded(seen, change), _build_applied(step)
+    ended = {"change": None, "applied": applied, "module": module, "mode_unknown": False}
     action = build_apply(
         seen.node,
         change_labels(seen, change),
-        NodeRecords(
-            initial_values=seen.records.initial_values,
-            applied=_build_applied(step),
-            drift=seen.records.drift,
-            restarts=seen.records.restarts,
-            module=is_left_loaded(seen, change),
-            disk=seen.records.disk,
-        ),
+        seen.records.model_copy(update=ended),
         cordon=False,
         lifts_cordon=seen.has_lost_cordon,
         message=f"{change.to} verified, uncordoned",
@@ -214,28 +202,20 @@ def plan_restart(seen: NodeSnapshot, now: datetime) -> ApplyNode | None:
     assert change is not None
     if not seen.is_ours_to_change or find_late_pods(seen, change) is not None:
         return None
-    recorded = change.model_copy(
-        update={
-            "phase": ChangePhase.RESTARTING,
-            "plugins": tuple(
-                PluginPod(name=pod.name, uid=pod.uid)
-                for pod in sorted(seen.pods, key=lambda pod: pod.uid)
-                if pod.daemonset in change.mode.replaced
-            ),
-            **record_boot(seen),
-        }
+    plugins = tuple(
+        PluginPod(name=pod.name, uid=pod.uid)
+        for pod in sorted(seen.pods, key=lambda pod: pod.uid)
+        if pod.daemonset in change.mode.replaced
     )
+    recorded = {"phase": ChangePhase.RESTARTING, "plugins": plugins, **record_boot(seen)}
+    restarts = seen.records.restarts.add(seen.node.retry, now)
+    update = {"change": change.model_copy(update=recorded), "restarts": restarts}
     return build_apply(
         seen.node,
         change_labels(seen, change),
-        seen.records.model_copy(
-            update={
-                "change": recorded,
-                "restarts": seen.records.restarts.add(seen.node.retry, now),
-            }
-        ),
+        seen.records.model_copy(update=update),
         cordon=True,
-        message=f"recorded {len(recorded.plugins)} plugin pod(s) to restart",
+        message=f"recorded {len(plugins)} plugin pod(s) to restart",
     )
 
 

@@ -14,29 +14,19 @@ from gpushare.core.nodechange.blockers import (
 )
 from gpushare.core.nodechange.configuration import find_doubtful_mode
 from gpushare.core.nodechange.kernel_module import note_module
-from gpushare.core.nodechange.label_conflicts import (
-    explain_conflict,
+from gpushare.core.nodechange.label_restoration import (
+    LABELS_RESTORED,
+    owned_labels,
     pause_restoring,
     report_conflict,
 )
-from gpushare.core.nodechange.labels_in_force import LABELS_RESTORED, note_readings, plan_labels
+from gpushare.core.nodechange.labels_in_force import note_readings, plan_labels, update_readings
 from gpushare.core.nodechange.member_step import MemberStep
 from gpushare.core.nodechange.phases.teardown import find_teardown_refusal
-from gpushare.core.nodechange.step import (
-    RESTART_FORBIDDEN,
-    owned_labels,
-    transition_of,
-    write_records,
-)
+from gpushare.core.nodechange.step import RESTART_FORBIDDEN, transition_of, write_records
 from gpushare.core.ownership.drift import PATIENCE, is_removed_again
 from gpushare.core.records.change_record import Change, ChangePhase, Teardown
-from gpushare.core.snapshot.actions import (
-    NodeState,
-    PendingChange,
-    Start,
-    Verdict,
-    build_apply,
-)
+from gpushare.core.snapshot.actions import NodeState, PendingChange, Start, Verdict, build_apply
 from gpushare.core.snapshot.plugin_reading import describe_unknown
 from gpushare.editions.edition import REPAIR, Outcome
 from gpushare.editions.registry import EDITIONS, desired_labels, get_mode
@@ -77,64 +67,42 @@ def yield_to_manager(step: MemberStep) -> Verdict | None:
 
     It is unknown which label a plugin reads meanwhile: it must read ours after the conflict.
     """
-    seen, drift = step.seen, step.drift
-    if not drift.fought_over & names.MODE_LABELS:
+    seen, drift, applied = step.seen, step.drift, step.seen.records.applied
+    if not drift.is_over_mode:
         return None
     if drift.wait is not None:
-        return report_conflict(seen.node.name, drift)
-    message = explain_conflict(seen.node.name, drift)
-    labels = {k: v for k, v in step.enforced_labels.items() if k not in drift.given_up}
-    records = seen.records.model_copy(update={"drift": drift.record})
-    applied = seen.records.applied
-    if applied is not None:
-        mode = applied.mode
-        stays = not mode.labels.items() <= labels.items()
-        readings = note_readings(seen, step.ctx, stays=stays)
-        applied = applied.model_copy(update=readings)
-        records = records.model_copy(update={"applied": applied})
-        records = note_module(seen, records, mode, step.ctx)
-        if applied.mode_unknown:
-            unknown = describe_unknown(step.ctx.name_of(mode.plugin))
-            message = f"{message}. {unknown}"
-    action = build_apply(seen.node, labels, records, cordon=seen.node.owns_cordon, message=message)
+        return report_conflict(drift)
+    stays = applied is not None and not applied.mode.labels.items() <= drift.kept.items()
+    records = update_readings(seen, step.ctx, stays=stays, drift=drift.record)
+    message = drift.message
+    if records.applied is not None and records.applied.mode_unknown:
+        message = f"{message}. {describe_unknown(step.ctx.name_of(records.applied.mode.plugin))}"
+    cordon = seen.node.owns_cordon
+    action = build_apply(seen.node, drift.kept, records, cordon=cordon, message=message)
     ours = action.labels
     settled = ours.items() <= seen.node.labels.items() and ours.keys() <= seen.node.owned
     is_done = settled and records == seen.records
-    return Verdict(
-        NodeState.BLOCKED,
-        Reason.LABEL_CONFLICT,
-        message,
-        None if is_done else action,
-        requeue_after=drift.calm_after,
-    )
+    return report_conflict(drift, None if is_done else action, message)
 
 
 def pause_reverts(step: MemberStep) -> Verdict | None:
     """Pause if labels were restored 6 times within a minute; restore them after that."""
-    if step.drift.wait is None:
-        return None
-    return pause_restoring(step.seen.node.name, step.drift, step.ctx.now)
+    return pause_restoring(step.drift, step.ctx.now)
 
 
 def revert(step: MemberStep) -> Verdict | None:
     """Restore the labels in force if they were changed while the node waits for a change."""
-    seen, enforced, applied = step.seen, step.enforced_labels, step.seen.records.applied
-    if not step.waits_for_change or applied is None:
+    if not step.waits_for_change:
         return None
-    once_ours = {*(seen.records.initial_values or ()), names.LABEL_ISOLATION_VERIFIED}
-    lost = {key: enforced[key] for key in enforced.keys() & once_ours - seen.node.owned}
-    if lost.items() <= seen.node.labels.items():
+    node, enforced = step.seen.node, step.enforced_labels
+    once_ours = {*(step.seen.records.initial_values or ()), names.LABEL_ISOLATION_VERIFIED}
+    lost = {key: enforced[key] for key in enforced.keys() & once_ours - node.owned}
+    if lost.items() <= node.labels.items():
         return None
-    applied = applied.model_copy(update=note_readings(seen, step.ctx))
-    records = seen.records.model_copy(update={"drift": step.drift.record, "applied": applied})
-    action = build_apply(
-        seen.node,
-        {**owned_labels(seen.node), **lost},
-        note_module(seen, records, applied.mode, step.ctx),
-        cordon=seen.node.owns_cordon,
-        message=LABELS_RESTORED,
-    )
-    return step.updating(Reason.DRIFT_REVERTED, LABELS_RESTORED, action)
+    labels, message = {**owned_labels(node), **lost}, LABELS_RESTORED
+    records = update_readings(step.seen, step.ctx, drift=step.drift.record)
+    action = build_apply(node, labels, records, cordon=node.owns_cordon, message=message)
+    return step.updating(Reason.DRIFT_REVERTED, message, action)
 
 
 def note_restart(step: MemberStep) -> Verdict | None:
@@ -302,11 +270,8 @@ def stop_without_record(step: MemberStep) -> Verdict | None:
         "removes it (the API server's audit log names it), then run `kubectl gpushare retry "
         f"node/{node.name}`"
     )
-    action = None
-    if reading is not None:
-        is_unchanged = reading.is_as_applied
-    else:
-        is_unchanged = names.MODE_LABELS.isdisjoint(node.owned)
+    action, is_unlabelled = None, names.MODE_LABELS.isdisjoint(node.owned)
+    is_unchanged = reading.is_as_applied if reading is not None else is_unlabelled
     if node.owns_cordon and (is_unchanged or step.removals != seen.records.drift):
         records = seen.records.model_copy(update={"drift": step.removals})
         why = "the record of the change is removed again and again"
@@ -341,25 +306,14 @@ def start(step: MemberStep) -> Verdict:
         lacking_cards=EDITIONS[step.pool.spec.edition].count_lacking_cards(step.seen.node) or None,
         teardown=Teardown() if step.transition.outcome is Outcome.REQUIRES_TEARDOWN else None,
     )
-    update = {"change": change, "drift": step.removals}
-    records = step.seen.records.model_copy(update=update)
+    records = step.seen.records.model_copy(update={"change": change, "drift": step.removals})
     noted = note_module(step.seen, records, get_mode(change.edition, change.from_mode))
     # The cordon and the record of the change, in one write.
-    cordon = build_apply(
-        node,
-        owned_labels(node),
-        noted,
-        cordon=True,
-        message=f"cordoned for {step.way}",
-    )
+    cordon = write_records(step.seen, noted, f"cordoned for {step.way}", cordon=True)
     message = f"Cordoning the node to change {step.way}"
-    joins, restores = step.initializes, step.drift.reverts
+    joins, restores = step.initializes, failed is None and step.drift.reverts
     reason = Reason.DRIFT_REVERTED if restores else Reason.CORDONED
     start = Start(reason, message, cordon, uses_budget=not joins, initializes=joins)
     return step.pending(
-        NodeState.WAITING,
-        Reason.WAITING_FOR_BUDGET,
-        message,
-        pods=step.affected_pods,
-        start=start,
+        NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message, pods=step.affected_pods, start=start
     )

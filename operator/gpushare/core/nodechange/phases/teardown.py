@@ -133,7 +133,8 @@ def resume(seen: NodeSnapshot, change: Change) -> dict[str, object]:
 
 def find_removing_job(seen: NodeSnapshot) -> Job | None:
     """Find a Job of any attempt that removes the node's kernel module and has not ended."""
-    return min(filter(_is_removing, seen.jobs.values()), key=str, default=None)
+    removing = (job for job in seen.jobs.values() if _does(job, JobPhase.UNINSTALL))
+    return min((job for job in removing if job.state is JobState.RUNNING), key=str, default=None)
 
 
 def asks_for_commands(plan: NodePlan) -> bool:
@@ -338,10 +339,6 @@ def _find_job(seen: NodeSnapshot, change: Change, phase: JobPhase) -> Job | None
 
 def _does(job: Job, phase: JobPhase) -> bool:
     return job.args[:1] == (phase,)
-
-
-def _is_removing(job: Job) -> bool:
-    return job.state is JobState.RUNNING and _does(job, JobPhase.UNINSTALL)
 
 
 def _is_complete(job: Job | None) -> bool:
