@@ -13,7 +13,7 @@ from bench.core.processes import read_rss_mib
 from bench.core.session import run, say
 from bench.core.waiting import BenchError
 from gpushare import names
-from gpushare.analysis.simulation import settle
+from gpushare.analysis.quiet_writes import write_quietly
 from gpushare.api.pool import Pool
 from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.actions import NodeState
@@ -114,7 +114,7 @@ def _build_settled(planner: Planner, size: int) -> ClusterSnapshot:
     snapshot = a_snapshot(pools=pools, nodes=nodes, pods=pods)
     decisions = planner.update(snapshot, None, LATER).decisions
     everywhere = {pool.name for pool in pools}
-    snapshot, _ = settle(planner, snapshot, decisions, everywhere, LATER)
+    snapshot, _ = write_quietly(planner, snapshot, decisions, everywhere, LATER)
     ready = sum(state.counts[NodeState.READY] for state in planner.pool_states.values())
     if ready != size:
         raise BenchError(f"{ready} of {size} nodes are ready")

@@ -17,7 +17,14 @@ from gpushare.api.pool import Pool
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.settings import Settings
-from tests.kit.values.node_plans import a_kind, a_settled, applied, has_failed, some_settled
+from tests.kit.values.node_plans import (
+    a_kind,
+    a_settled,
+    applied,
+    changing,
+    has_failed,
+    some_settled,
+)
 from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_snapshot
 from tests.kit.values.teardown_plans import manual_pool, teardown_node
 
@@ -64,10 +71,44 @@ def test_canaries_come_first_and_then_as_many_as_the_budget_allows() -> None:
     assert waves_of(found) == {"gpu-1": 1, "gpu-2": 2, "gpu-3": 2, "gpu-4": 3}
 
 
-def test_waves_beyond_those_that_are_asked_for_are_as_large_as_the_last() -> None:
+def test_each_wave_of_a_large_pool_is_as_large_as_the_budget() -> None:
     found = forecast(a_pool(rollout={"max_unavailable": 2}), some_settled(90, first=10))
     waves = list(waves_of(found).values())
     assert waves == [1 + place // 2 for place in range(90)]
+
+
+def test_a_node_that_a_user_cordoned_needs_no_budget_and_uses_it_up_for_others() -> None:
+    cordoned = replace(a_settled("gpu-9"), unschedulable=True)
+    pool = a_pool(rollout={"max_unavailable": 2})
+    found = forecast(pool, [*some_settled(2), cordoned])
+    assert waves_of(found) == {"gpu-1": 1, "gpu-9": 1, "gpu-2": 2}
+
+
+def test_the_first_wave_begins_beside_the_nodes_whose_change_is_under_way() -> None:
+    pool = a_pool(rollout={"max_unavailable": 2})
+    found = forecast(pool, [changing(owns_cordon=True), *some_settled(3)])
+    assert waves_of(found) == {"gpu-0": 0, "gpu-1": 1, "gpu-2": 2, "gpu-3": 2}
+
+
+def test_as_many_nodes_join_in_a_wave_as_the_installation_allows() -> None:
+    nodes = [a_node(f"new-{number}") for number in range(6)]
+    found = forecast(a_pool(), nodes, by=Settings(max_joins=4))
+    assert list(waves_of(found).values()) == [1, 1, 1, 1, 2, 2]
+
+
+def test_a_wave_is_exact_where_every_other_node_has_one() -> None:
+    found = forecast(a_pool(), some_settled(3))
+    assert [step.is_about for step in found.steps] == [False] * 3
+
+
+def test_behind_a_blocked_node_waves_are_only_about_right() -> None:
+    found = forecast(a_pool(), some_settled(3), a_gpu_pod(node="gpu-2"))
+    assert [(step.node, step.wave, step.is_about) for step in found.steps] == [
+        ("gpu-1", 1, False),
+        ("gpu-3", 2, True),
+        ("gpu-2", None, False),
+    ]
+    assert _estimate(found).basis.startswith("about 2 waves in sequence, without 1 node")
 
 
 def test_where_a_change_failed_nobody_has_a_wave() -> None:

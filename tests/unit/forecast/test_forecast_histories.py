@@ -1,7 +1,8 @@
 """What was foretold, against what a simulated controller then does to a simulated cluster."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -47,6 +48,7 @@ class History(Histories):
         """Forget what was done so far."""
         self.cordoned: list[str] = []
         """Nodes in the order in which their changes began."""
+        self.begun_at: dict[str, datetime] = {}
         self.restarted: set[str] = set()
         self.evicted: set[str] = set()
 
@@ -71,6 +73,7 @@ class History(Histories):
         match self.operator.busy[node].decision.plan.action:
             case ApplyNode(cordon=True) if not before.owns_cordon:
                 self.cordoned.append(node)
+                self.begun_at.setdefault(node, self.cluster.now)
             case DeletePlugins():
                 self.restarted.add(node)
             case EvictPods(pods=pods):
@@ -163,9 +166,39 @@ def test_what_is_foretold_is_what_happens(
     # What leaves waits for no agreement, and a node whose pods end may wait for nobody any more.
     ruled = {each.pool.name: each.pool.spec.rollout for each in forecasts}
     agreed = {pool for pool, r in ruled.items() if r.approval is not ApprovalPolicy.MANUAL}
-    begun = (steps[node] for node in history.cordoned if node not in busy)
-    waves = [s.wave for s in begun if s.wave is not None and s.pool in agreed]
-    assert waves == sorted(waves), history.cordoned
+    begun = [steps[node] for node in history.cordoned]
+    agreed_ones = [s for s in begun if s.wave is not None and s.pool in agreed]
+    for exact in ([s for s in agreed_ones if s.node not in busy], list_exact(agreed_ones, steps)):
+        waves = [s.wave for s in exact if s.wave is not None]
+        assert waves == sorted(waves), history.cordoned
+    for pool in agreed:
+        expect_first_wave(pool, list_exact(agreed_ones, steps), steps, history)
+
+
+def list_exact(
+    begun: Iterable[NodeForecast], steps: Mapping[str, NodeForecast]
+) -> list[NodeForecast]:
+    """Those of pools in which no node's wave is only about right."""
+    about = {s.pool for s in steps.values() if s.is_about or s.is_place_unknown}
+    return [s for s in begun if s.pool not in about]
+
+
+def expect_first_wave(
+    pool: str,
+    exact: Iterable[NodeForecast],
+    steps: Mapping[str, NodeForecast],
+    history: History,
+) -> None:
+    """Nodes in service that begin in the first wave do so at once, and no other one with them."""
+    if any(s.plan.facts.under_way for s in steps.values()):
+        return
+    moments: dict[bool, set[datetime]] = {True: set(), False: set()}
+    for step in exact:
+        if step.pool == pool and not step.plan.initializes:
+            event("exact, first wave" if step.wave == 1 else "exact, later wave")
+            moments[step.wave == 1].add(history.begun_at[step.node])
+    assert len(moments[True]) <= 1, history.begun_at
+    assert all(first < later for first in moments[True] for later in moments[False]), moments
 
 
 def is_done(step: NodeForecast, history: History) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from gpushare import names
 from gpushare.analysis.effective_settings import guess_unit
-from gpushare.analysis.simulation import settle
+from gpushare.analysis.quiet_writes import write_quietly
 from gpushare.core.decision_settings import build_planner
 from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.cluster import ClusterSnapshot
@@ -59,7 +59,7 @@ def simulate(
     """Simulate what would happen to the members of these `pools` of `snapshot`, by node."""
     planner = build_planner(Settings(memory_unit=guess_unit(snapshot)))
     decisions = planner.update(snapshot, None, now).decisions
-    settled, _ = settle(planner, snapshot, decisions, pools, now)
+    settled, _ = write_quietly(planner, snapshot, decisions, pools, now)
     simulated = []
     for pool in sorted(pools):
         pool_state = planner.pool_states[pool]

@@ -46,6 +46,8 @@ def forecast_duration(
         return None
     left_out = sum(step.kind is not None for step in steps) - len(changing)
     basis = "1 wave" if waves == 1 else f"{waves} waves in sequence"
+    if any(step.is_about for step in changing):
+        basis = f"about {basis}"
     if left_out:
         basis += f", without {_count(left_out)} that must wait for something else"
     if held_up := sum(bool(step.pods) for step in changing):

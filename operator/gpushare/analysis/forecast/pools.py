@@ -10,11 +10,10 @@ from gpushare.analysis.finding import Finding
 from gpushare.analysis.forecast.calendar import Calendar, forecast_calendar
 from gpushare.analysis.forecast.duration import DurationForecast, forecast_duration
 from gpushare.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
-from gpushare.analysis.forecast.waves import order_waves
+from gpushare.analysis.forecast.waves import find_waves
 from gpushare.analysis.node_findings import judge_cgpu
-from gpushare.analysis.simulation import settle
+from gpushare.analysis.quiet_writes import write_quietly
 from gpushare.api.pool import Pool
-from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import PoolPlan, PoolStatus
 from gpushare.core.decision_settings import build_planner, build_timing
 from gpushare.core.ownership.claims import find_owner
@@ -22,10 +21,9 @@ from gpushare.core.planner.change_duration import find_needed
 from gpushare.core.planner.decisions import NodeDecision
 from gpushare.core.planner.planner import Planner
 from gpushare.core.planner.pool_plans import PoolPlans
-from gpushare.core.rollout.change_kinds import hash_kinds
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
-from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.core.snapshot.node import ReconcileContext, Timing
 from gpushare.core.status.plan_status import build_plan
 from gpushare.core.status.pool_status import build_status
 from gpushare.editions.registry import get_mode
@@ -78,41 +76,51 @@ def forecast_pools(
         snapshot, decisions = noted, planner.update(noted, None, now).decisions
     ctx = planner.build_context(snapshot, now)
     first = tuple(_list_steps(snapshot, planner, decisions, ctx))
-    snapshot, settled = settle(planner, snapshot, decisions, asked, now)
+    snapshot, settled = write_quietly(planner, snapshot, decisions, asked, now)
     steps = _join(first, _list_steps(snapshot, planner, settled, ctx))
-    pools = sorted((p for p in snapshot.pools if p.name in asked), key=lambda pool: pool.name)
-    told = [_tell(pool, planner, now) for pool in pools]
-    timing = build_timing(setup)
-    # Before the planner is used up by the waves.
-    longest = {p.name: planner.pool_states[p.name].longest_seconds for p in pools}
-    durations = {p.name: [*planner.pool_states[p.name].durations] for p in pools}
-    agreed = _agree_to_all(snapshot, planner.pool_states)
-    waves = order_waves(planner, agreed, planner.update(agreed, None, now).decisions, now)
+    latest = {(each.pool, each.plan.node): each for each in (*decisions, *settled)}
+    waves = find_waves(planner, snapshot, latest.values(), setup.max_joins)
     found = []
-    for pool, (status, plan) in zip(pools, told, strict=True):
+    for pool in sorted((p for p in snapshot.pools if p.name in asked), key=lambda pool: pool.name):
+        state = planner.pool_states[pool.name]
         own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
+        if any(step.is_place_unknown for step in own):
+            own = [
+                replace(step, is_about=bool(step.wave and not step.plan.started)) for step in own
+            ]
         own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
-        duration = forecast_duration(pool, own, durations[pool.name], snapshot, setup)
-        limits = tuple(_find_limits(pool, own, snapshot))
-        calendar = None
-        if pool.spec.rollout.windows:
-            taken = durations[pool.name]
-            needed = each = find_needed(pool, longest[pool.name], timing)
-            if taken:
-                each = timing.recheck + timedelta(seconds=median(taken))
-            elif duration is not None and duration.expected is not None:
-                each = duration.expected / duration.waves
-            # The first change tells how long the others take.
-            later = needed if taken else each
-            calendar = forecast_calendar(pool, own, each, needed, later, at or now)
-        found.append(PoolForecast(pool, status, plan, tuple(own), duration, limits, calendar))
+        duration = forecast_duration(pool, own, state.durations, snapshot, setup)
+        found.append(
+            PoolForecast(
+                pool,
+                build_status(pool, state, now, held=planner.releases.count(pool.name)),
+                build_plan(pool, state) or PoolPlan(summary="nothing to change"),
+                tuple(own),
+                duration,
+                tuple(_find_limits(pool, own, snapshot)),
+                _place_waves(pool, own, state, duration, build_timing(setup), at or now),
+            )
+        )
     return tuple(found)
 
 
-def _tell(pool: Pool, planner: Planner, now: datetime) -> tuple[PoolStatus, PoolPlan]:
-    pool_state = planner.pool_states[pool.name]
-    status = build_status(pool, pool_state, now, held=planner.releases.count(pool.name))
-    return status, build_plan(pool, pool_state) or PoolPlan(summary="nothing to change")
+def _place_waves(
+    pool: Pool,
+    steps: Collection[NodeForecast],
+    state: PoolPlans,
+    duration: DurationForecast | None,
+    timing: Timing,
+    at: datetime,
+) -> Calendar | None:
+    """Place the waves into the pool's windows, by the time that each is expected to take."""
+    taken = state.durations
+    needed = each = find_needed(pool, state.longest_seconds, timing)
+    if taken:
+        each = timing.recheck + timedelta(seconds=median(taken))
+    elif duration is not None and duration.expected is not None:
+        each = duration.expected / duration.waves
+    # The first change tells how long the others take.
+    return forecast_calendar(pool, steps, each, needed, needed if taken else each, at)
 
 
 def _find_limits(
@@ -137,25 +145,6 @@ def _note_approvals(
         if (plan and plan.approved) != (before and before.approved):
             noted[pool.name] = _with_plan(pool, plan)
     return _with_pools(snapshot, noted)
-
-
-def _agree_to_all(
-    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolPlans]
-) -> ClusterSnapshot:
-    """Return `snapshot` once everything left to do is approved, and any time is a window."""
-    agreed = {}
-    for pool in snapshot.pools:
-        kinds, rollout = pool_states[pool.name].kinds, pool.spec.rollout
-        is_asked = rollout.approval is ApprovalPolicy.MANUAL and bool(kinds)
-        if is_asked or rollout.windows or rollout.freeze or pool.invalid_windows:
-            update: dict[str, object] = {"windows": (), "freeze": None}
-            if is_asked:
-                update["approved_plan"] = hash_kinds(kinds)
-            rollout = rollout.model_copy(update=update)
-            spec = pool.spec.model_copy(update={"rollout": rollout})
-            meant = pool.model_copy(update={"spec": spec, "invalid_windows": ""})
-            agreed[pool.name] = _with_plan(meant, build_plan(meant, pool_states[pool.name]))
-    return _with_pools(snapshot, agreed)
 
 
 def _with_plan(pool: Pool, plan: PoolPlan | None) -> Pool:

@@ -57,6 +57,8 @@ class NodeForecast:
     """Those of `pods` that the operator evicts, with the stale ones."""
     wave: int | None = None
     """Wave of the node: 0 needs none, 1 is the first; None where it is unknown."""
+    is_about: bool = False
+    """The wave may be a later or an earlier one, as the place of other nodes is unknown."""
 
     @property
     def node(self) -> str:
@@ -73,6 +75,14 @@ class NodeForecast:
             or self.plan.action is not None
             or self.plan.facts.under_way
         )
+
+    @property
+    def is_place_unknown(self) -> bool:
+        """Whether nobody knows when the node needs a place, or how long it takes one."""
+        if self.plan.reason is Reason.OWNED_BY_OTHER_POOL:
+            return False
+        is_blocked = self.plan.state is NodeState.BLOCKED
+        return self.wave is None or is_blocked or bool(self.pods)
 
     @property
     def blocker(self) -> str:

@@ -96,11 +96,12 @@ def plan(
     CustomResourceDefinition need exist, and the operator need not run. As with `kubectl apply`,
     fields that the manifest does not set and another manager owns are kept; they are listed. With
     `pool NAME`, why that pool is as it is, and what is left to do. The controller's own planner
-    decides, and also in which wave each node changes. Durations are estimated from the waves, the
-    installation's settings and how long the plugin's pods took to start in this cluster; what was
-    never measured is unknown. For a pool with maintenance windows, a calendar shows which waves
-    begin in which window. The installation's settings are read from its Deployments; a last
-    line shows what is assumed where they can't be read.
+    decides, and also in which wave each node changes: "about" where it is not known when other
+    nodes of the pool can change. Durations are estimated from the waves, the installation's
+    settings and how long the plugin's pods took to start in this cluster; what was never
+    measured is unknown. For a pool with maintenance windows, a calendar shows which waves begin
+    in which window. The installation's settings are read from its Deployments; a last line
+    shows what is assumed where they can't be read.
     """
     if bool(files) is (subject is not None):
         raise typer.BadParameter("give either manifests or `pool NAME`", param_hint="-f")

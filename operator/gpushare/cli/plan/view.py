@@ -139,6 +139,7 @@ def _describe_step(step: NodeForecast) -> Json:
         "fromPool": step.owner,
         "leaves": step.leaves,
         "wave": step.wave,
+        "waveIsAbout": step.is_about,
         **describe_plan(step.plan),
         "blocker": step.blocker,
         "change": step.kind.change if step.kind else "",
@@ -209,12 +210,19 @@ def _build_pool(document: Json, *, wide: bool) -> Iterator[Line]:
 def _build_row(step: Json) -> Json:
     written = [f"{key}={value}" for key, value in step["labels"].items()]
     return step | {
-        "wave": "now" if step["wave"] == 0 else step["wave"],
+        "wave": _describe_wave(step),
         "does": _describe_work(step),
         "count": len(step["pods"]) or None,
         "written": ",".join([*written, *(f"{key}-" for key in step["removedLabels"])]),
         "waits": f"{step['blocker']}: {step['message']}" if step["blocker"] else " ",
     }
+
+
+def _describe_wave(step: Json) -> str | None:
+    if step["wave"] is None:
+        return None
+    about = "about " if step["waveIsAbout"] else ""
+    return f"{about}{step['wave'] or 'now'}"
 
 
 def _describe_work(step: Json) -> str:

@@ -1,11 +1,11 @@
-"""Simulates the planner's decisions once its quiet writes are carried out.
+"""Carries out the planner's quiet writes in memory, to tell what becomes of a node after them.
 
-One pass of it is not enough to tell what becomes of a node: what is done once the first labels and
-records are written is decided only then. Quiet writes touch neither service nor plugin; here they
-are carried out in memory, and it is asked again until it has none left.
+They touch neither service nor plugin. Only once a node has its first labels and records is it
+planned what else it needs. One pass is enough: a record that is written after that stands beside
+the rest of the node's plan.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,42 +16,28 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.snapshot.actions import ApplyNode
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 
-_PASSES = 5
-"""More than a node at rest needs: labels and records, and what is noted after that."""
 
-
-def settle(
+def write_quietly(
     planner: Planner,
     snapshot: ClusterSnapshot,
     decisions: Collection[NodeDecision],
     pools: Collection[str],
     now: datetime,
 ) -> tuple[ClusterSnapshot, Collection[NodeDecision]]:
-    """Return `snapshot` after the quiet writes for these `pools`, and the decisions about it then.
+    """Return `snapshot` after the quiet writes for these `pools`, and what is decided after them.
 
     `decisions` are what `planner`, which goes on from there, made of `snapshot`.
     """
-    for _ in range(_PASSES):
-        quiet = _list_quiet(decisions, pools, snapshot.nodes)
-        if not quiet:
-            break
-        written = {each.node: _apply(each, snapshot.nodes[each.node]) for each in quiet}
-        snapshot = replace(snapshot, nodes={**snapshot.nodes, **written})
-        decisions = planner.update(snapshot, written.keys(), now).decisions
-    return snapshot, decisions
-
-
-def _list_quiet(
-    decisions: Collection[NodeDecision], pools: Collection[str], nodes: Mapping[str, Node]
-) -> list[ApplyNode]:
-    """List writes that leave the cordon as it is; a change begins with its cordon."""
-    return [
-        action
+    written = {
+        action.node: _apply(action, node)
         for each in decisions
         if each.pool in pools
         and isinstance(action := each.plan.action, ApplyNode)
-        and action.cordon is nodes[action.node].owns_cordon
-    ]
+        # A change begins and ends with the cordon.
+        and action.cordon is (node := snapshot.nodes[action.node]).owns_cordon
+    }
+    snapshot = replace(snapshot, nodes={**snapshot.nodes, **written})
+    return snapshot, planner.update(snapshot, written.keys(), now).decisions
 
 
 def _apply(action: ApplyNode, node: Node) -> Node:
