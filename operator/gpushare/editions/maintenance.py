@@ -27,6 +27,8 @@ _SHOWN = 3
 """Limit of signs in a message."""
 _GPU_OPERATOR = "the GPU Operator"
 _DRIVER_UPGRADE = "-driver-upgrade-state"
+_QUEUED = "upgrade-required"
+"""Value of a node that waits for its driver's upgrade, for ever if its label `.skip` is true."""
 _DEPLOY = f"{names.NVIDIA_PREFIX}gpu.deploy."
 
 
@@ -87,7 +89,8 @@ def describe_maintenance(node: Node) -> str:
 def _find_signs(node: Node) -> Iterator[_Sign]:
     for key, value in sorted(node.labels.items()):
         controller, is_at_work = _LABELS.get(key) or _judge_nvidia(key)
-        if is_at_work is not None and is_at_work(value):
+        is_skipped = value == _QUEUED and node.labels.get(f"{key.removesuffix('-state')}.skip")
+        if is_at_work is not None and is_at_work(value) and is_skipped != "true":
             yield _Sign(controller, "label", key, value)
     for key, value in sorted(node.maintenance_annotations.items()):
         controller, is_at_work = _ANNOTATIONS[key]

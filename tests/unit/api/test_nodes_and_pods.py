@@ -118,6 +118,13 @@ def _parsed(
     return pod
 
 
+def test_a_pod_is_ready_since_its_creation_at_the_earliest_whatever_its_nodes_clock() -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T03:03:05Z"}
+    created = "2026-01-02T03:04:05Z"
+    pod = _parsed(status={"conditions": [ready]}, creationTimestamp=created)
+    assert pod.ready_since == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
 OWNED = {"ownerReferences": [{"kind": "DaemonSet", "name": "plugin", "controller": True}]}
 ASKS = {"containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}]}
 

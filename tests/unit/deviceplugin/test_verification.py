@@ -166,6 +166,16 @@ def test_of_two_plugins_the_one_that_came_last_has_its_time_to_settle() -> None:
     assert missing.wait == NEW.timing.settle
 
 
+def test_the_time_to_settle_ends_although_the_nodes_clock_is_an_hour_ahead() -> None:
+    """A controller has its own clock for the kubelet's times (kubernetes/kubernetes#29229)."""
+    change = change_of(under_way(ChangePhase.RESTARTING, restart=True))
+    created = NOW - timedelta(seconds=5)
+    plugin = a_plugin_pod("new", created=created, ready_since=NOW + timedelta(hours=1))
+    missing = verify_return(observe(MEMORY_ALONE, [INSTALLER, plugin], change), NEW)
+    assert missing is not None
+    assert missing.wait == NEW.timing.settle - timedelta(seconds=5)
+
+
 def test_a_static_plugin_that_has_just_started_has_its_time() -> None:
     ctx = ReconcileContext(NOW + timedelta(seconds=20))
     missing = verify_mode(observe(OFFERS_NONE, [STATIC]), DEFAULT, ctx)

@@ -7,6 +7,7 @@ import pytest
 from gpushare.api.k8s.node import Node, parse_node
 from gpushare.editions.maintenance import describe_maintenance
 from tests.kit.values.manifests import build_node
+from tests.kit.values.objects import a_node
 
 
 def _node(kind: str, key: str, value: str) -> Node:
@@ -71,6 +72,23 @@ def test_a_sign_tells_who_is_at_work_and_how_to_remove_one_that_was_left(
 )
 def test_nothing_else_does(kind: str, key: str, value: str) -> None:
     assert describe_maintenance(_node(kind, key, value)) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "skip", "waits"),
+    [
+        ("upgrade-required", "true", False),
+        ("upgrade-required", "false", True),
+        ("drain-required", "true", True),
+    ],
+)
+def test_a_driver_upgrade_that_a_user_skips_on_a_node_never_begins(
+    state: str, skip: str, waits: bool
+) -> None:
+    """NVIDIA's upgrade controller leaves such a node in its first state (gpu-operator#688)."""
+    upgrade = "nvidia.com/gpu-driver-upgrade"
+    labels = {f"{upgrade}-state": state, f"{upgrade}.skip": skip}
+    assert bool(describe_maintenance(a_node(labels=labels))) is waits
 
 
 def test_two_controllers_are_both_named() -> None:

@@ -17,12 +17,15 @@ from tests.kit.values.node_plans import (
     OURS,
     SHARE,
     UNVERIFIED,
+    a_failure,
+    a_settled,
     applied,
     cordoned,
     expect_apply,
     expect_release,
     failed,
     follow,
+    halted_by,
     plan_leave_of,
     under_way,
 )
@@ -114,6 +117,25 @@ def test_a_node_whose_change_failed_is_released_cordoned() -> None:
     plan = expect_release(cordoned(failed()), pool=_pool("Retain"), now=LATER)
     assert _release(plan).remove == UNVERIFIED
     assert "stays cordoned" in plan.message
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        cordoned(failed()),
+        a_settled(records=applied("share", from_mode="cgpu", failure=a_failure())),
+    ],
+    ids=["failed", "rolled back"],
+)
+def test_a_node_that_failed_keeps_its_records_and_halt_although_its_label_vanishes(
+    node: Node,
+) -> None:
+    """As where feature discovery restarts (node-feature-discovery#2408); a user can decide."""
+    plan = expect_release(node, pool=a_pool(), now=LATER)
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
+    assert halted_by(plan)
+    assert "list it in spec.nodes.exclude" in plan.message
+    assert _release(plan_leave_of(node, pool=a_pool(generation=2), now=LATER))
 
 
 def test_of_a_failed_node_that_a_user_uncordoned_nobody_says_that_it_is_cordoned() -> None:

@@ -213,7 +213,8 @@ def parse_pod(
         return None
     shares = names.RESOURCE_GPU_MEMORY in requests
     gpu_share = _read_gpu_share(meta, spec, status, owner) if shares else _NO_GPU_SHARE
-    ready_since = _find_ready_since(status)
+    created = _parse_time(meta.get("creationTimestamp"))
+    ready_since = _find_ready_since(status, created)
     unschedulable, unscheduled, lacks_gpu = _read_scheduling(status)
     return Pod(
         namespace=intern(meta["namespace"]),
@@ -236,7 +237,7 @@ def parse_pod(
         is_static_plugin=static,
         unrequested=intern(unrequested),
         owner=intern(str(owner.get("uid", ""))),
-        created=_parse_time(meta.get("creationTimestamp")),
+        created=created,
         started=_parse_time(status.get("startTime")) if requests and not shares else None,
         unschedulable=unschedulable,
         unscheduled=unscheduled,
@@ -434,9 +435,11 @@ def _find_condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     return {}
 
 
-def _find_ready_since(status: Mapping[str, Any]) -> datetime | None:
+def _find_ready_since(status: Mapping[str, Any], created: datetime | None) -> datetime | None:
+    """Return since when the pod is Ready; the clock of its node may be behind the API server's."""
     ready = _find_condition(status, "Ready")
-    return _parse_time(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None
+    since = _parse_time(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None
+    return max(since, created) if since and created else since
 
 
 def _parse_time(text: str | None) -> datetime | None:

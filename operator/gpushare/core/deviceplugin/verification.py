@@ -1,8 +1,9 @@
 """Checks whether a node has reached its mode."""
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from gpushare.api.k8s.pod import Pod
 from gpushare.core.cause import Cause
 from gpushare.core.deviceplugin.findings import (
     advise_pods,
@@ -94,7 +95,7 @@ def verify_return(seen: NodeSnapshot, ctx: ReconcileContext) -> Cause | None:
     serving = find_serving(pods, to, replaced)
     if change.restart and serving and not seen.was_zero:
         settle = ctx.timing.settle
-        ready_since = max(pod.ready_since for pod in serving if pod.ready_since)
+        ready_since = max(_find_ready_since(pod, ctx) for pod in serving)
         if (left := ready_since + settle - ctx.now) > timedelta():
             return Cause(
                 Reason.RESOURCE_NOT_READY,
@@ -115,3 +116,9 @@ def verify_return(seen: NodeSnapshot, ctx: ReconcileContext) -> Cause | None:
         if resource not in to.resources and node.allocatable.get(resource):
             return explain_still_offered(pods, from_mode, resource)
     return None
+
+
+def _find_ready_since(pod: Pod, ctx: ReconcileContext) -> datetime:
+    """Return since when a pod is Ready, or since when it exists if its node's clock is ahead."""
+    is_ahead = pod.ready_since is not None and pod.ready_since - ctx.now > ctx.timing.settle
+    return (pod.created if is_ahead else pod.ready_since) or ctx.now

@@ -20,7 +20,7 @@ from gpushare.core.ownership.claims import is_cardless
 from gpushare.core.records.change_record import ChangePhase
 from gpushare.core.records.node_records import extend_initial_values
 from gpushare.core.snapshot.actions import ApplyNode, NodePlan, NodeState, ReleaseNode, Verdict
-from gpushare.core.snapshot.change_policy import build_policy
+from gpushare.core.snapshot.change_policy import build_attempt, build_policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
 from gpushare.editions.registry import EDITIONS, desired_labels, find_mode, find_schedule
 from gpushare.names import Reason
@@ -50,6 +50,8 @@ def plan_release(seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext) -
         return NodePlan(seen.node.name, _plan_uncordoned(seen, ctx, is_withdrawn=True))
     change = seen.records.change
     keeps = pool is None or _policy_of(pool) is DeletionPolicy.RETAIN
+    if keeps and pool is not None and _waits_for_user(seen, pool):
+        return _plan_kept(seen, pool, ctx)
     if change is not None and change.is_labelled:
         if keeps and change.failure is not None:
             left = change.failure.at + JOB_PATIENCE - ctx.now
@@ -91,6 +93,26 @@ def find_left(
         return None
     labels = desired_labels(pool.name, target.spec)
     return labels, frozenset(removed) & labels.keys()
+
+
+def _waits_for_user(seen: NodeSnapshot, pool: Pool) -> bool:
+    """Return whether a change failed on the node, and no user has decided about it since."""
+    failure = seen.records.failure
+    is_current = failure is not None and failure.attempt == build_attempt(pool, seen.node.retry)
+    return is_current and not pool.deleting
+
+
+def _plan_kept(seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext) -> NodePlan:
+    """Plan a failed node that no longer matches its pool as a member.
+
+    Its label may be gone for a moment only, for example while feature discovery restarts. A release
+    would end the pool's halt, and leave a cordon that nobody removes.
+    """
+    plan = plan_node(seen, pool, ctx)
+    # First: a status cuts the end of a long message.
+    advice = "The node left the selector. To release it as it is, list it in spec.nodes.exclude"
+    verdict = replace(plan.verdict, message=f"{advice}. {plan.verdict.message}")
+    return replace(plan, verdict=verdict)
 
 
 def _policy_of(pool: Pool) -> DeletionPolicy:
