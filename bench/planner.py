@@ -115,7 +115,7 @@ def _build_settled(planner: Planner, size: int) -> ClusterSnapshot:
     decisions = planner.update(snapshot, None, LATER).decisions
     everywhere = {pool.name for pool in pools}
     snapshot, _ = write_quietly(planner, snapshot, decisions, everywhere, LATER)
-    ready = sum(state.counts[NodeState.READY] for state in planner.pool_states.values())
+    ready = sum(state.counts[NodeState.READY] for state in planner.plans_by_pool.values())
     if ready != size:
         raise BenchError(f"{ready} of {size} nodes are ready")
     return snapshot

@@ -140,7 +140,7 @@ class Reconciler:
             return Sight()
         return Sight(
             pools=self.pools.all,
-            pool_states=self._planner.pool_states,
+            plans_by_pool=self._planner.plans_by_pool,
             unschedulable=self._unschedulable_pods.list_those_in(self.informers.unschedulable_pods),
             figures=self._figures,
         )
@@ -247,7 +247,7 @@ class Reconciler:
             self._full_pass_at = time.monotonic() + FULL_PASS_SECONDS
             changed = None
         plan = self._planner.update(snapshot, changed, now)
-        self._figures.put_nodes(self.pools.all, self._planner.pool_states, self._planner.seen)
+        self._figures.put_nodes(self.pools.all, self._planner.plans_by_pool, self._planner.seen)
         return plan
 
     def _start(self, plan: Plan) -> None:

@@ -80,7 +80,7 @@ class StatusWriter:
 
         `waiting` are the GPU pods that have no node; others among them select no pool.
         """
-        stale = [p for p in self._pools.all if self._planner.pool_states[p.name].is_stale]
+        stale = [p for p in self._pools.all if self._planner.plans_by_pool[p.name].is_stale]
         due = [pool for pool in stale if self._is_due(pool)]
         pending = group_by_pool(waiting if due else ())
         for pool in due:
@@ -89,7 +89,7 @@ class StatusWriter:
         for unreadable in filter(self._is_due, self._pools.unreadable):
             self._write_unreadable(unreadable, now)
         self._forget()
-        left |= {p.uid for p in self._pools.all if self._planner.pool_states[p.name].is_stale}
+        left |= {p.uid for p in self._pools.all if self._planner.plans_by_pool[p.name].is_stale}
         left -= self._in_flight.keys()
         rests = [self._not_before.get(uid, 0.0) - time.monotonic() for uid in left]
         return max(PERIOD_SECONDS, min(rests)) if rests else None
@@ -107,28 +107,28 @@ class StatusWriter:
 
     def mark_stale(self, pools: Collection[str]) -> None:
         """Note that the status of these pools may be out of date."""
-        for name in self._planner.pool_states.keys() & pools:
-            self._planner.pool_states[name].is_stale = True
+        for name in self._planner.plans_by_pool.keys() & pools:
+            self._planner.plans_by_pool[name].is_stale = True
 
     def _is_due(self, pool: Pool | UnreadablePool) -> bool:
         rests = self._not_before.get(pool.uid, 0.0) > time.monotonic()
         return not rests and not self.is_writing(pool)
 
     def _write(self, pool: Pool, pending: Sequence[Pod], now: datetime) -> None:
-        pool_state = self._planner.pool_states[pool.name]
+        pool_plans = self._planner.plans_by_pool[pool.name]
         held = self._planner.releases.count(pool.name)
-        pool_state.is_stale = not is_capacity_due(pool, now)
-        for reason, times in pool_state.take_waits().items():
+        pool_plans.is_stale = not is_capacity_due(pool, now)
+        for reason, times in pool_plans.take_waits().items():
             self._metrics.node_waits.labels(pool.name, reason).inc(times)
         refusal = None if pool.has_our_finalizer else self._pools.not_adopted.get(pool.uid)
-        status = build_status(pool, pool_state, now, held=held, pending=pending, refusal=refusal)
+        status = build_status(pool, pool_plans, now, held=held, pending=pending, refusal=refusal)
         is_released = pool.deleting and not (held and pool.has_our_finalizer)
         if status == pool.status or is_released:
             return
         # When it is answered, its state says something else.
-        shown = [pool_state.plans[sample.node] for sample in status.samples]
-        closing = describe_closing(pool, pool_state, status)
-        tell = partial(self._tell, pool, status, _first_waiting(pool_state), shown, closing)
+        shown = [pool_plans.plans[sample.node] for sample in status.samples]
+        closing = describe_closing(pool, pool_plans, status)
+        tell = partial(self._tell, pool, status, _first_waiting(pool_plans), shown, closing)
         self._begin(pool, status, tell)
 
     def _write_unreadable(self, pool: UnreadablePool, now: datetime) -> None:
@@ -178,9 +178,9 @@ class StatusWriter:
 
         One without a state can't be read, and its spec may be another one by now.
         """
-        pool_state = self._planner.pool_states.get(pool.name)
+        pool_plans = self._planner.plans_by_pool.get(pool.name)
         is_deleting = isinstance(pool, Pool) and pool.deleting
-        return is_deleting or pool_state is None or pool_state.is_stale
+        return is_deleting or pool_plans is None or pool_plans.is_stale
 
     def _tell(
         self,
@@ -249,10 +249,10 @@ class StatusWriter:
         self._failures = Counter({k: v for k, v in self._failures.items() if k in present})
 
 
-def _first_waiting(pool_state: PoolPlans) -> dict[Reason, NodePlan]:
+def _first_waiting(pool_plans: PoolPlans) -> dict[Reason, NodePlan]:
     """Return the first node, by name, for each reason that nodes wait for."""
     states = (NodeState.WAITING, *_HELD_UP)
-    last_first = sorted(pool_state.unready.values(), key=lambda plan: plan.node, reverse=True)
+    last_first = sorted(pool_plans.unready.values(), key=lambda plan: plan.node, reverse=True)
     return {plan.reason: plan for plan in last_first if plan.state in states}
 
 

@@ -57,7 +57,7 @@ class UnschedulablePods:
             return wait
         self._not_before = time.monotonic() + PERIOD_SECONDS
         rooms = {
-            **{name: find_room(self._planner.pool_states[name], now) for name in pools},
+            **{name: find_room(self._planner.plans_by_pool[name], now) for name in pools},
             **dict.fromkeys(unreadable),
         }
         context = (

@@ -122,7 +122,7 @@ class InvariantChecker:
     ) -> None:
         """Check that a running planner and a new one have equal plans and statuses."""
         for name, pool in cluster.pools.items():
-            expect_equal(_as_bytes(grown.pool_states[name]), _as_bytes(fresh.pool_states[name]))
+            expect_equal(_as_bytes(grown.plans_by_pool[name]), _as_bytes(fresh.plans_by_pool[name]))
             expect_equal(
                 _dump_status(pool, grown, cluster.now), _dump_status(pool, fresh, cluster.now)
             )
@@ -325,7 +325,7 @@ class InvariantChecker:
         pool are released."""
         assert not [pool.name for pool in cluster.pools.values() if pool.deleting]
         for pool in cluster.pools.values():
-            plans, started = planner.pool_states[pool.name].plans, pool.status.started_now
+            plans, started = planner.plans_by_pool[pool.name].plans, pool.status.started_now
             is_done = all(plan.state is NodeState.READY for plan in plans.values())
             assert not (is_done and started and started.kinds), f"{pool.name}: {started}"
             # A node that waits for a person out of service keeps its place in the budget.
@@ -340,25 +340,25 @@ class InvariantChecker:
                     assert plan.reason in excuses or is_told or needs_user(plan), plan
         for simulated in cluster.nodes.values():
             node = observe_node(simulated)
-            self._expect_ownership(node, list(cluster.pools.values()), planner.pool_states)
+            self._expect_ownership(node, list(cluster.pools.values()), planner.plans_by_pool)
 
     def _expect_ownership(
-        self, node: Node, pools: Sequence[Pool], pool_states: Mapping[str, PoolPlans]
+        self, node: Node, pools: Sequence[Pool], plans_by_pool: Mapping[str, PoolPlans]
     ) -> None:
         """Check that the pool that has a node plans it, and that other claiming pools report it."""
         pool, owner = find_pool(node, pools), read_owner(node)
         if pool is not None:
-            assert node.name in pool_states[pool.name].plans, f"{node} is {pool.name}'s"
+            assert node.name in plans_by_pool[pool.name].plans, f"{node} is {pool.name}'s"
         else:
             holder = next((each for each in pools if each.name == owner), None)
-            # What can't be given back stands in its pool's pool_state, with a reason.
+            # What can't be given back stands in its pool's pool_plans, with a reason.
             is_kept = holder is not None and (
-                not holder.acts or node.name in pool_states[holder.name].plans
+                not holder.acts or node.name in plans_by_pool[holder.name].plans
             )
             assert is_kept or not node.carries_ours, node
         for each in pools:
             winner = find_pool(node, pools, also=each)
-            plan = pool_states[each.name].plans.get(node.name)
+            plan = plans_by_pool[each.name].plans.get(node.name)
             if plan is not None:
                 is_its = shows_card(node, each) and (winner is None or winner is each)
                 assert (plan.reason not in names.NOT_TAKEN) is is_its, plan
@@ -396,13 +396,13 @@ def needs_user(plan: NodePlan) -> bool:
 def _dump_status(pool: Pool, planner: Planner, now: datetime) -> bytes:
     """Dump the status that a process writes."""
     held = planner.releases.count(pool.name)
-    status = build_status(pool, planner.pool_states[pool.name], now, held=held)
+    status = build_status(pool, planner.plans_by_pool[pool.name], now, held=held)
     return status.model_dump_json(indent=1).encode()
 
 
-def _as_bytes(pool_state: PoolPlans) -> bytes:
+def _as_bytes(pool_plans: PoolPlans) -> bytes:
     """Dump a pool's state, without the times at which plans were made."""
-    plans = pool_state.plans.items()
+    plans = pool_plans.plans.items()
     return describe({n: _without_times(plan) for n, plan in plans})
 
 

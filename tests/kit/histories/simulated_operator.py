@@ -91,7 +91,7 @@ class SimulatedOperator:
     @property
     def blocked(self) -> Set[str]:
         """Nodes that are blocked by something else than their own steps."""
-        plans = (state.plans.values() for state in self.planner.pool_states.values())
+        plans = (state.plans.values() for state in self.planner.plans_by_pool.values())
         return {plan.node for each in plans for plan in each if plan.state is NodeState.BLOCKED}
 
     def observe(self, cluster: Cluster) -> tuple[ClusterSnapshot, set[str] | None]:
@@ -150,8 +150,8 @@ class SimulatedOperator:
     def write_statuses(self, cluster: Cluster) -> Cluster:
         """Write each pool's status where it changed."""
         for name, pool in cluster.pools.items():
-            pool_state, held = self.planner.pool_states[name], self.planner.releases.count(name)
-            status = build_status(pool, pool_state, cluster.now, held=held)
+            pool_plans, held = self.planner.plans_by_pool[name], self.planner.releases.count(name)
+            status = build_status(pool, pool_plans, cluster.now, held=held)
             if status != pool.status:
                 cluster = put_pool(cluster, pool.model_copy(update={"status": status}))
         return cluster

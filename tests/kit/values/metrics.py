@@ -54,8 +54,8 @@ def build_sight(
     for bound in snapshot.pods.values():
         for pod in bound:
             figures.put_pod(f"{pod.namespace}/{pod.name}", None, pod)
-    figures.put_nodes(snapshot.pools, planner.pool_states, planner.seen)
-    return Sight(snapshot.pools, planner.pool_states, figures=figures, now=NOW)
+    figures.put_nodes(snapshot.pools, planner.plans_by_pool, planner.seen)
+    return Sight(snapshot.pools, planner.plans_by_pool, figures=figures, now=NOW)
 
 
 def measure(

@@ -140,7 +140,7 @@ def view_cluster(cluster: WildCluster, *more: Json) -> list[PoolView]:
     pending, views = group_by_pool(seen.unbound), []
     for pool, raw in zip(seen.snapshot.pools, found.pools or (), strict=True):
         assert pool.name == raw["metadata"]["name"]
-        state = planner.pool_states[pool.name]
+        state = planner.plans_by_pool[pool.name]
         status = build_status(pool, state, READ_AT, pending=pending.get(pool.name, ()))
         told = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         view = view_pool({**raw, "status": told})

@@ -67,7 +67,7 @@ def test_of_many_combinations_those_of_most_nodes_are_listed_and_the_rest_is_cou
 def _publish(*nodes: Node) -> list[tuple[int, dict[str, str]]]:
     pool, planner = a_pool("training", "share"), Planner(Timing(), published_keys=KEYS)
     planner.update(a_snapshot(pools=(pool,), nodes=nodes), None, NOW)
-    status = build_status(pool, planner.pool_states["training"], NOW)
+    status = build_status(pool, planner.plans_by_pool["training"], NOW)
     written = json.loads(status.model_dump_json(by_alias=True))["nodeLabels"]
     return [(each["nodes"], each["labels"]) for each in (written or {}).get("combinations", ())]
 
@@ -76,7 +76,7 @@ def test_an_installation_adds_keys_but_none_that_the_operator_writes() -> None:
     planner = build_planner(Settings(node_label_keys=("team", names.LABEL_POOL)))
     labelled = _label(a_settled(), **{"team": "x", ZONE: "a"})
     planner.update(a_snapshot(pools=(a_pool("training", "share"),), nodes=(labelled,)), None, NOW)
-    assert _list(planner.pool_states["training"].labels) == [(1, {"team": "x", ZONE: "a"})]
+    assert _list(planner.plans_by_pool["training"].labels) == [(1, {"team": "x", ZONE: "a"})]
 
 
 def _label(node: Node, **labels: str) -> Node:
@@ -105,7 +105,7 @@ def test_a_node_that_another_pool_has_is_published_there_alone() -> None:
     planner = Planner(Timing(), published_keys=KEYS)
     node = _label(a_settled(), **{ZONE: "a"})
     planner.update(a_snapshot(pools=pools, nodes=(node,)), None, NOW)
-    published = {name: _list(state.labels) for name, state in planner.pool_states.items()}
+    published = {name: _list(state.labels) for name, state in planner.plans_by_pool.items()}
     assert published == {"training": [], "better": [(1, {ZONE: "a"})]}
 
 
@@ -114,7 +114,7 @@ def test_the_status_is_stale_where_a_published_label_changes_and_not_by_another(
     node = _label(a_settled(), **{ZONE: "a"})
     snapshot = a_snapshot(pools=(pool,), nodes=(node,), pods=(a_plugin_pod(),))
     planner.update(snapshot, None, NOW)
-    state = planner.pool_states["training"]
+    state = planner.plans_by_pool["training"]
     for labels, is_stale in (({"team": "x"}, False), ({ZONE: "b"}, True)):
         state.is_stale, changed = False, _label(node, **labels)
         assert planner.is_relevant(node, changed) is is_stale

@@ -84,4 +84,4 @@ def test_a_taint_is_decided_about_when_it_comes() -> None:
     planner.update(a_snapshot(pools=(pool,), nodes=(clean, other)), None, NOW)
     assert planner.is_relevant(clean, tainted)
     planner.update(a_snapshot(pools=(pool,), nodes=(tainted, other)), {tainted.name}, NOW)
-    assert blocks(*planner.pool_states[pool.name].capacities.values()) == [15]
+    assert blocks(*planner.plans_by_pool[pool.name].capacities.values()) == [15]

@@ -103,7 +103,7 @@ async def test_a_warning_that_comes_and_goes_in_other_words_is_told_once_of_each
                 "gpu-1", NodeState.READY, Reason.APPLIED, "The node is as its pool specifies"
             ),
         ):
-            reconciler._planner.pool_states["training"].show(plan)
+            reconciler._planner.plans_by_pool["training"].show(plan)
             reconciler._status_writer.write((), NOW)
             await settle(reconciler)
     await asyncio.gather(*reconciler._events._tasks)

@@ -89,9 +89,9 @@ class Refused:
             gpus=1, total=40, free_blocks=(units,), card_total=40, is_extended=True
         )
         plan = a_node_plan("n1", NodeState.READY, Reason.APPLIED, "as its pool specifies")
-        pool_state = PoolPlans()
-        pool_state.put("n1", Member(plan, capacity=capacity))
-        self._planner.pool_states["training"] = pool_state
+        pool_plans = PoolPlans()
+        pool_plans.put("n1", Member(plan, capacity=capacity))
+        self._planner.plans_by_pool["training"] = pool_plans
 
     def look_after(self, seconds: float) -> list[str]:
         """The reasons that are found."""

@@ -60,10 +60,10 @@ def explain(
         ),
         pods=(a_plugin_pod(), holder),
     )
-    pool_states = plan_snapshot(snapshot, Settings(), LATER).pool_states
+    plans_by_pool = plan_snapshot(snapshot, Settings(), LATER).plans_by_pool
     around = Surroundings(
         snapshot=snapshot,
-        pool_states=pool_states,
+        plans_by_pool=plans_by_pool,
         pools=tuple(
             a_view(name, "share", room=a_room([(units, 1)] if units else [], cards=1))
             for name, units in {"training": free, **others}.items()
@@ -72,7 +72,7 @@ def explain(
         setup=Settings(),
     )
     seen = ObservedCluster(snapshot, (found,), frozenset(), (), read_setup(None, snapshot))
-    (waiting,) = find_waiting(seen, pool_states, LATER)
+    (waiting,) = find_waiting(seen, plans_by_pool, LATER)
     return explain_found_pod(
         parse_pod_shape(raw), found, waiting, around, namespace="default", name="late"
     )

@@ -317,7 +317,7 @@ def _plan_pool(pool: Pool, *nodes: Node, ready: bool = True) -> Mapping[str, Nod
     pods = tuple(replace(part, node=node.name) for node in nodes for part in parts)
     planner = Planner(Timing())
     planner.update(a_snapshot(pools=(pool,), nodes=nodes, pods=pods), None, LATER)
-    return planner.pool_states[pool.name].plans
+    return planner.plans_by_pool[pool.name].plans
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,11 @@ class Cluster:
         nodes, pods = tuple(self._nodes.values()), tuple(self._pods.values())
         snapshot = a_snapshot(pools=(SHARED, ZOO), nodes=nodes, pods=pods)
         self._planner.update(snapshot, changed, NOW)
-        self._figures.put_nodes(snapshot.pools, self._planner.pool_states, self._planner.seen)
+        self._figures.put_nodes(snapshot.pools, self._planner.plans_by_pool, self._planner.seen)
 
     def write_kept(self) -> str:
         """What the figures say now."""
-        sight = Sight((SHARED, ZOO), self._planner.pool_states, figures=self._figures, now=NOW)
+        sight = Sight((SHARED, ZOO), self._planner.plans_by_pool, figures=self._figures, now=NOW)
         return write(sight)
 
     def write_anew(self) -> str:
@@ -96,6 +96,6 @@ def test_a_node_whose_pool_is_gone_is_counted_in_none() -> None:
     planner, figures = Planner(Timing()), Figures()
     for pools in ((SHARED,), ()):
         planner.update(a_snapshot(pools=pools, nodes=(a_member(),)), None, NOW)
-        figures.put_nodes(pools, planner.pool_states, planner.seen)
+        figures.put_nodes(pools, planner.plans_by_pool, planner.seen)
     assert figures.pools == {}
     assert read_all(measure(Sight(figures=figures)), "node_info") == {}

@@ -80,7 +80,7 @@ def test_a_node_that_counts_in_another_unit_is_understood_and_changes_no_other_b
 def test_the_status_says_what_the_metrics_say(sight: Sight) -> None:
     for pool in sight.pools:
         waiting = [pod for pod in WAITING if sight is SIGHT and pool.name in pod.pools]
-        status = sum_capacity(sight.pool_states[pool.name].capacities.values(), waiting, NOW)
+        status = sum_capacity(sight.plans_by_pool[pool.name].capacities.values(), waiting, NOW)
         assert read_memory(sight, pool.name) == {
             "": status.memory_total * GIB,
             "allocated_": status.memory_allocated * GIB,
@@ -165,7 +165,7 @@ def test_containers_are_told_by_the_isolation_that_they_really_have() -> None:
 
 
 def test_a_pool_that_no_pass_has_looked_at_is_not_told_of() -> None:
-    assert read_memory(replace(SIGHT, pool_states={}))[""] is None
+    assert read_memory(replace(SIGHT, plans_by_pool={}))[""] is None
 
 
 def test_a_process_that_stands_by_tells_of_no_pool() -> None:

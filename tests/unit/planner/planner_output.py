@@ -37,8 +37,8 @@ def plan_snapshot(
     plan = planner.update(snapshot, None, now)
     return Planned(
         members={
-            name: tuple(plan for _, plan in sorted(pool_state.plans.items()))
-            for name, pool_state in planner.pool_states.items()
+            name: tuple(plan for _, plan in sorted(pool_plans.plans.items()))
+            for name, pool_plans in planner.plans_by_pool.items()
         },
         decided={decision.plan.node: decision.plan for decision in plan.decisions},
         release=plan.release,
@@ -80,5 +80,5 @@ class Rollout:
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
-        plans = self.planner.pool_states[self.pool.name].plans
+        plans = self.planner.plans_by_pool[self.pool.name].plans
         return {name: plan.reason for name, plan in sorted(plans.items())}

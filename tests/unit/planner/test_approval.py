@@ -143,7 +143,7 @@ def test_an_approval_that_is_taken_back_holds_the_nodes_that_have_not_begun() ->
     planner.update(snapshot, None, NOW)
     back = _manual(status=agreed(FLIP)).model_copy(update={"generation": 2})
     planner.update(replace(snapshot, pools=(back,)), set(), NOW)
-    assert planner.pool_states["training"].plans["gpu-2"].reason is Reason.WAITING_FOR_APPROVAL
+    assert planner.plans_by_pool["training"].plans["gpu-2"].reason is Reason.WAITING_FOR_APPROVAL
 
 
 @pytest.mark.parametrize("canary", [0, 1])

@@ -64,7 +64,7 @@ class Crowd:
 
     @property
     def reasons(self) -> set[Reason]:
-        plans = self.operator.planner.pool_states["training"].plans.values()
+        plans = self.operator.planner.plans_by_pool["training"].plans.values()
         return {plan.reason for plan in plans}
 
 

@@ -128,7 +128,7 @@ def test_a_user_reads_what_failed_first_and_how_to_go_on() -> None:
 def test_the_pools_condition_says_that_nodes_no_longer_join() -> None:
     planner, pool = Planner(Timing()), a_pool()
     planner.update(snapshot_of(*HALTED, a_node("new-1"), pools=[pool]), None, LATER)
-    status = build_status(pool, planner.pool_states["training"], LATER)
+    status = build_status(pool, planner.plans_by_pool["training"], LATER)
     told = {each.type: each for each in status.conditions}[Condition.ROLLOUT_COMPLETE]
     assert (told.status, told.reason) == ("False", Reason.JOINS_HALTED)
     assert "Node f0 failed" in told.message

@@ -220,7 +220,7 @@ def test_a_node_without_a_card_counts_in_no_budget() -> None:
     plan = planner.update(snapshot, None, NOW)
     begun = [each.plan.node for each in plan.decisions if each.plan.started]
     assert begun == ["gpu-1"]
-    assert planner.pool_states["training"].unavailable == {"gpu-1"}
+    assert planner.plans_by_pool["training"].unavailable == {"gpu-1"}
 
 
 def test_a_card_that_shows_up_later_lets_the_node_join() -> None:

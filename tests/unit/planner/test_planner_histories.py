@@ -226,7 +226,7 @@ class Histories(Disturbances):
     @rule()
     def attend(self) -> None:
         """People do what nodes ask for in their teardown."""
-        states = self.operator.planner.pool_states.values()
+        states = self.operator.planner.plans_by_pool.values()
         plans = [plan for state in states for plan in state.plans.values()]
         asked = {
             p.node: p.reason
@@ -275,7 +275,7 @@ class Histories(Disturbances):
             self.checker.expect_closed(self.cluster)
             due = simulated_kubelets.next_due(self.cluster)
             # The controller looks again in any case; a pool that is being deleted waits for that.
-            states = self.operator.planner.pool_states
+            states = self.operator.planner.plans_by_pool
             windows = {name: each.windows for name, each in states.items() if each.windows}
             deleting = any(pool.deleting for pool in self.cluster.pools.values())
             later = self.cluster.now + self.operator.timing.release_patience if deleting else None
@@ -291,8 +291,8 @@ class Histories(Disturbances):
                 return
             seconds = (due - self.cluster.now).total_seconds()
             self.cluster = simulated_kubelets.elapse(self.cluster, max(seconds, 0))
-        pool_states = self.operator.planner.pool_states
-        plans = [describe(pool_state.plans).decode() for pool_state in pool_states.values()]
+        plans_by_pool = self.operator.planner.plans_by_pool
+        plans = [describe(pool_plans.plans).decode() for pool_plans in plans_by_pool.values()]
         raise AssertionError(f"no rest after {ENOUGH_STEPS} steps: {plans}")
 
     def _decide(self, *, is_told: bool = True) -> datetime | None:

@@ -15,7 +15,7 @@ STARTED = a_started(str(FLIP))
 def tell(*nodes: Node) -> PoolStatus:
     """The status of a pool with these nodes, whose plan was started now."""
     rollout = Rollout(*nodes, pool=STARTED)
-    return build_status(STARTED, rollout.planner.pool_states["training"], NOW)
+    return build_status(STARTED, rollout.planner.plans_by_pool["training"], NOW)
 
 
 def test_a_plan_that_was_started_now_is_over_once_the_rollout_is_complete() -> None:

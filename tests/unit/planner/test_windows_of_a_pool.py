@@ -120,7 +120,7 @@ def test_windows_that_can_not_be_read_freeze_the_pool_and_its_status_says_so() -
     (aborted,) = (each.plan for each in decided if each.plan.node == "gpu-1")
     assert isinstance(aborted.action, ApplyNode)
     assert not aborted.action.cordon
-    status = build_status(pool, planner.pool_states["training"], NOW)
+    status = build_status(pool, planner.plans_by_pool["training"], NOW)
     assert status.conditions[0].reason == Reason.SPEC_INVALID
     assert "timeZone" in status.conditions[0].message
 
@@ -185,7 +185,7 @@ def test_a_clock_that_is_set_back_starts_nothing_twice() -> None:
     before = AT_TEN - timedelta(minutes=30)
     decided = planner.update(snapshot, {"gpu-1", "gpu-2"}, before).decisions
     assert [each.plan.node for each in decided if each.plan.started] == []
-    waits = planner.pool_states["training"].plans["gpu-2"]
+    waits = planner.plans_by_pool["training"].plans["gpu-2"]
     assert waits.reason is Reason.WAITING_FOR_WINDOW
     again = planner.update(snapshot, set(), AT_TEN).decisions
     assert "gpu-1" not in [each.plan.node for each in again if each.plan.started]
@@ -198,7 +198,7 @@ def test_a_deleted_pool_that_waits_for_its_window_is_not_given_up_and_one_in_it_
     planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=(a_settled(),))
     plan = planner.update(snapshot, None, NOW)
     assert (plan.release, plan.requeue_at) == ((), AT_TEN)
-    told = build_status(pool, planner.pool_states["training"], NOW, held=1).releasing
+    told = build_status(pool, planner.plans_by_pool["training"], NOW, held=1).releasing
     assert told is not None
     assert told.since == NOW
     assert planner.update(snapshot, set(), AT_TEN).release == (pool,)
@@ -243,7 +243,7 @@ def test_an_eviction_of_stale_pods_waits_for_a_window() -> None:
     pods = (*PARTS, a_train())
     snapshot = a_snapshot(pools=(pool,), nodes=(a_flipped(),), pods=pods)
     planner.update(snapshot, None, NOW)
-    waits = planner.pool_states["training"].plans["gpu-1"]
+    waits = planner.plans_by_pool["training"].plans["gpu-1"]
     expect_idle(waits, NodeState.WAITING, Reason.WAITING_FOR_WINDOW)
     (begun,) = planner.update(snapshot, set(), AT_TEN).decisions
     assert isinstance(begun.plan.action, EvictPods)
@@ -274,7 +274,7 @@ def test_who_waited_for_a_window_begins_in_it_whatever_else_holds_the_pool_up() 
     ):
         planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=nodes)
         planner.update(snapshot, None, NOW)
-        assert planner.pool_states["training"].plans["gpu-2"].state is NodeState.WAITING
+        assert planner.plans_by_pool["training"].plans["gpu-2"].state is NodeState.WAITING
         begun = planner.update(snapshot, set(), AT_TEN).decisions
         assert [each.plan.node for each in begun if each.plan.started] == ["gpu-2"]
 
@@ -375,14 +375,14 @@ def test_the_status_says_what_is_open_and_the_event_what_is_left() -> None:
     pool = a_windowed(CLOSED)
     planner, snapshot = Planner(Timing()), a_snapshot(pools=(pool,), nodes=tuple(some_settled(4)))
     planner.update(snapshot, None, AT_TEN)
-    opened = build_status(pool, planner.pool_states["training"], AT_TEN)
+    opened = build_status(pool, planner.plans_by_pool["training"], AT_TEN)
     assert opened.window is not None
     assert (opened.window.state, opened.window.end) == ("Open", AT_TEN + timedelta(hours=1))
 
     late = AT_TEN + timedelta(hours=2)
     pool = pool.model_copy(update={"status": opened})
     planner.update(a_snapshot(pools=(pool,), nodes=tuple(some_settled(4))), set(), late)
-    state = planner.pool_states["training"]
+    state = planner.plans_by_pool["training"]
     closed = build_status(pool, state, late)
     assert closed.window is not None
     assert closed.window.next_start == AT_TEN + timedelta(days=1)

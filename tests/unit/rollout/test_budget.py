@@ -105,12 +105,12 @@ def test_an_event_has_only_the_nodes_read_that_it_concerns(
 
 def test_a_node_that_waits_is_counted_once_for_each_reason() -> None:
     rollout = Rollout(changing(), *some_settled(2))
-    pool_state = rollout.planner.pool_states["training"]
-    assert pool_state.take_waits() == {Reason.WAITING_FOR_BUDGET: 2}
+    pool_plans = rollout.planner.plans_by_pool["training"]
+    assert pool_plans.take_waits() == {Reason.WAITING_FOR_BUDGET: 2}
     rollout.set(has_failed())
-    assert pool_state.take_waits() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
+    assert pool_plans.take_waits() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
     rollout.set(rollout.nodes["gpu-1"])
-    assert not pool_state.take_waits()
+    assert not pool_plans.take_waits()
 
 
 def _progress(**more: int | str) -> RolloutProgress:
@@ -248,7 +248,7 @@ def test_a_node_whose_pods_cannot_be_read_stays_cordoned_and_other_cordoned_ones
     planner, later = Planner(Timing()), NOW + timedelta(minutes=20)
     for changed in (None, {"gpu-1"}, {"gpu-2"}, set()):
         decided = planner.update(snapshot, changed, later).decisions
-        plans = planner.pool_states["training"].plans
+        plans = planner.plans_by_pool["training"].plans
         assert [plans[node.name].action for node in nodes] == [
             RecheckPods("gpu-1"),
             RecheckPods("gpu-2"),
@@ -266,7 +266,7 @@ def test_cordoned_nodes_go_on_in_the_pass_in_which_a_freeze_ends_and_ends_the_ha
     planner = Planner(Timing())
     for now, reason in ((NOW, Reason.ROLLOUT_HALTED), (end, Reason.CORDONED)):
         planner.update(snapshot, set() if now == end else None, now)
-        assert planner.pool_states["training"].plans["gpu-2"].reason is reason
+        assert planner.plans_by_pool["training"].plans["gpu-2"].reason is reason
 
 
 def test_where_a_node_has_failed_a_retry_is_told_whatever_else_halts_the_pool() -> None:
@@ -277,10 +277,10 @@ def test_where_a_node_has_failed_a_retry_is_told_whatever_else_halts_the_pool() 
     snapshot = a_snapshot(pools=(pool,), nodes=(held, has_failed("gpu-2"), waiting))
     planner = Planner(Timing())
     planner.update(replace(snapshot, refusals=refused), None, NOW + timedelta(minutes=20))
-    pool_state = planner.pool_states["training"]
-    _, reason, told = judge_rollout(pool, pool_state)
+    pool_plans = planner.plans_by_pool["training"]
+    _, reason, told = judge_rollout(pool, pool_plans)
     assert reason is Reason.ROLLOUT_HALTED
-    for message in (told, pool_state.plans["gpu-3"].message):
+    for message in (told, pool_plans.plans["gpu-3"].message):
         assert "kubectl gpushare retry pool/training`. Node gpu-2 failed" in message
 
 

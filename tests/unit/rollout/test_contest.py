@@ -185,7 +185,7 @@ def test_no_change_begins_in_a_contested_pool() -> None:
     assert (plans[node.name].state, plans[node.name].reason, plans[node.name].action) == (
         *(NodeState.WAITING, Reason.SPEC_CONTESTED, None),
     )
-    assert planner.pool_states["training"].contest is not None
+    assert planner.plans_by_pool["training"].contest is not None
 
 
 def test_no_node_joins_a_contested_pool() -> None:
@@ -199,7 +199,7 @@ def test_no_user_is_asked_to_prepare_a_change_for_a_contested_value() -> None:
     for pool in (a_pool(schedule="share"), build_contested("cgpu", "share")):
         planner = Planner(Timing())
         planner.update(a_snapshot(pools=(pool,), nodes=(an_isolating(),)), None, NOW)
-        (plan,) = planner.pool_states["training"].plans.values()
+        (plan,) = planner.plans_by_pool["training"].plans.values()
         reasons[pool.generation] = (plan.reason, plan.state)
     assert [*reasons.values()] == [
         (Reason.REQUIRES_TEARDOWN, NodeState.BLOCKED),
@@ -212,7 +212,7 @@ def test_what_a_node_waits_for_is_said_again_once_a_contest_is_over() -> None:
     snapshot = a_snapshot(pools=(pool,), nodes=(an_isolating(),))
     for now, reason in ((NOW, Reason.SPEC_CONTESTED), (NOW + WINDOW, Reason.REQUIRES_TEARDOWN)):
         planner.update(snapshot, None if now == NOW else set(), now)
-        (plan,) = planner.pool_states["training"].plans.values()
+        (plan,) = planner.plans_by_pool["training"].plans.values()
         assert plan.reason is reason
 
 
@@ -229,7 +229,7 @@ def test_no_placement_is_written_in_a_contested_pool() -> None:
 def test_a_node_that_is_as_a_contested_pool_says_is_ready() -> None:
     node = an_isolating(allocatable={"aliyun.com/gpu-mem": 15})
     planner, _ = plan(CONTESTED, node)
-    assert planner.pool_states["training"].counts[NodeState.WAITING] == 0
+    assert planner.plans_by_pool["training"].counts[NodeState.WAITING] == 0
 
 
 def test_a_node_that_is_only_cordoned_is_uncordoned_and_a_labelled_one_goes_on() -> None:
@@ -260,13 +260,13 @@ def test_the_planner_wakes_when_a_contest_ends() -> None:
     assert planner.update(snapshot, None, NOW).requeue_at == NOW + WINDOW
     (decision,) = planner.update(snapshot, (), NOW + WINDOW).decisions
     assert decision.plan.started
-    assert planner.pool_states["training"].contest is None
+    assert planner.plans_by_pool["training"].contest is None
 
 
 def test_a_pool_that_is_deleted_or_paused_is_not_held() -> None:
     for update in ({"deleting": True}, {"spec": a_pool(reconcile="Paused").spec}):
         planner, _ = plan(CONTESTED.model_copy(update=update), a_settled())
-        assert planner.pool_states["training"].contest is None
+        assert planner.plans_by_pool["training"].contest is None
 
 
 def test_nothing_begins_for_a_value_that_the_status_does_not_have_yet() -> None:
@@ -281,7 +281,7 @@ def test_nothing_begins_for_a_value_that_the_status_does_not_have_yet() -> None:
 
 def test_the_conditions_of_a_contested_pool_say_so_even_where_all_nodes_are_ready() -> None:
     planner, _ = plan(CONTESTED)
-    status = build_status(CONTESTED, planner.pool_states["training"], NOW)
+    status = build_status(CONTESTED, planner.plans_by_pool["training"], NOW)
     reasons = {each.type: (each.status, each.reason) for each in status.conditions}
     for condition in (Condition.READY, Condition.ROLLOUT_COMPLETE):
         assert reasons[condition] == ("False", Reason.SPEC_CONTESTED)
@@ -291,7 +291,7 @@ def test_the_conditions_of_a_contested_pool_say_so_even_where_all_nodes_are_read
 
 def test_start_now_names_the_retry_that_ends_a_contest() -> None:
     planner, _ = plan(CONTESTED, a_settled())
-    status = build_status(CONTESTED, planner.pool_states["training"], NOW)
+    status = build_status(CONTESTED, planner.plans_by_pool["training"], NOW)
     pool = CONTESTED.model_copy(update={"status": status})
     assert status.plan is not None
     with pytest.raises(NotCalledForError, match="Run: gpushare retry pool/training"):

@@ -275,7 +275,7 @@ def _tell(node: Node) -> tuple[PoolStatus, ConditionStatus]:
     """The pool's status with this node in it, and what that says of isolation."""
     planner = Planner(Timing())
     planner.update(a_snapshot(pools=(REPORT,), nodes=(node,), pods=(*PARTS, a_train())), None, NOW)
-    status = build_status(REPORT, planner.pool_states["training"], NOW)
+    status = build_status(REPORT, planner.plans_by_pool["training"], NOW)
     (condition,) = (c for c in status.conditions if c.type == Condition.ISOLATION_CONSISTENT)
     return status, condition
 
@@ -311,7 +311,7 @@ def test_one_node_after_the_other(is_going: bool) -> None:
     pods = (*parts, first, a_train(name="train-2", node="gpu-2"))
     planner = Planner(Timing(), may_evict=True)
     planner.update(a_snapshot(pools=(EVICT,), nodes=nodes, pods=pods), None, NOW)
-    plans = planner.pool_states["training"].plans
+    plans = planner.plans_by_pool["training"].plans
     assert plans["gpu-1"].reason is Reason.STALE_ISOLATION
     assert plans["gpu-2"].reason is Reason.WAITING_FOR_BUDGET
 

@@ -67,14 +67,14 @@ def _waiting(
     )
 
 
-def _pool_state(*plans: NodePlan) -> PoolPlans:
-    pool_state = PoolPlans()
-    list(map(pool_state.show, plans))
-    return pool_state
+def _plans_of(*plans: NodePlan) -> PoolPlans:
+    pool_plans = PoolPlans()
+    list(map(pool_plans.show, plans))
+    return pool_plans
 
 
 def _expect_plan(*plans: NodePlan, pool: Pool | None = None) -> PoolPlan:
-    plan = build_plan(pool or a_pool(), _pool_state(*plans))
+    plan = build_plan(pool or a_pool(), _plans_of(*plans))
     assert plan is not None
     return plan
 
@@ -82,7 +82,7 @@ def _expect_plan(*plans: NodePlan, pool: Pool | None = None) -> PoolPlan:
 def _plan(snapshot: ClusterSnapshot) -> PoolPlans:
     planner = Planner(Timing())
     planner.update(snapshot, None, NOW)
-    return planner.pool_states[snapshot.pools[0].name]
+    return planner.plans_by_pool[snapshot.pools[0].name]
 
 
 def _rollout(of: ClusterSnapshot) -> tuple[bool, Reason, str]:
@@ -107,7 +107,7 @@ def test_where_names_are_long_fewer_steps_are_shown() -> None:
 
 
 def test_where_nothing_is_left_to_do_there_is_no_plan() -> None:
-    assert build_plan(a_pool(), _pool_state(DONE)) is None
+    assert build_plan(a_pool(), _plans_of(DONE)) is None
 
 
 def test_an_approval_stays_in_the_plan_when_nothing_is_left() -> None:
@@ -120,9 +120,9 @@ def test_an_approval_stays_in_the_plan_when_nothing_is_left() -> None:
 
 
 def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
-    pool_state = _pool_state(_waiting("a"), _waiting("b", TEARDOWN))
-    pool_state.show(replace(DONE, node="b"))
-    plan = build_plan(a_pool(), pool_state)
+    pool_plans = _plans_of(_waiting("a"), _waiting("b", TEARDOWN))
+    pool_plans.show(replace(DONE, node="b"))
+    plan = build_plan(a_pool(), pool_plans)
     assert plan is not None
     assert [step.node for step in plan.steps] == ["a"]
     assert plan.hash == hash_kinds([a_kind()])
@@ -133,7 +133,7 @@ def test_a_change_that_is_about_to_begin_has_no_blocker(busy: frozenset[str]) ->
     planner, snapshot = Planner(Timing()), a_snapshot(pools=(a_pool(),), nodes=(a_settled(),))
     planner.update(snapshot, None, NOW)
     planner.update(replace(snapshot, busy=busy), {"gpu-1"}, NOW)
-    plan = build_plan(a_pool(), planner.pool_states["training"])
+    plan = build_plan(a_pool(), planner.plans_by_pool["training"])
     assert plan is not None
     assert [step.blocker for step in plan.steps] == [""]
 
@@ -156,14 +156,14 @@ def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
         )
         for index in range(300)
     ]
-    status = build_status(pool, _pool_state(*plans), NOW)
+    status = build_status(pool, _plans_of(*plans), NOW)
     assert MAX_SAMPLES / 2 < len(status.samples) <= MAX_SAMPLES
     assert len(status.model_dump_json(by_alias=True, exclude_none=True).encode()) < 16 * 1024
 
 
 @pytest.mark.parametrize("plans", [[DONE], []], ids=["all is done", "no nodes"])
 def test_a_rollout_is_complete_when_nothing_is_under_way_or_left(plans: list[NodePlan]) -> None:
-    assert judge_rollout(a_pool(), _pool_state(*plans))[:2] == (True, Reason.NOTHING_LEFT)
+    assert judge_rollout(a_pool(), _plans_of(*plans))[:2] == (True, Reason.NOTHING_LEFT)
 
 
 STRANGE = a_node(labels={**OURS, "ack.node.gpu.schedule": "egpu"})
@@ -227,15 +227,15 @@ def test_a_halted_rollout_says_the_first_that_failed_and_how_many_are_left() -> 
 def test_nobody_is_asked_to_agree_to_what_is_not_done_by_itself(
     kind: ChangeKind, reason: Reason
 ) -> None:
-    assert judge_rollout(MANUAL, _pool_state(_waiting(kind=kind)))[1] is reason
+    assert judge_rollout(MANUAL, _plans_of(_waiting(kind=kind)))[1] is reason
 
 
 def test_a_node_that_leaves_the_pool_is_no_part_of_what_is_agreed_to() -> None:
     pool = a_pool(deletion_policy="WholeCard", nodes={"names": ["gpu-2"]})
     nodes = (a_settled("gpu-1"), a_settled("gpu-2"))
-    pool_state = _plan(a_snapshot(pools=(pool,), nodes=nodes, pods=(a_gpu_pod(),)))
-    assert pool_state.plans["gpu-1"].reason is Reason.WORKLOADS_PRESENT
-    plan = build_plan(pool, pool_state)
+    pool_plans = _plan(a_snapshot(pools=(pool,), nodes=nodes, pods=(a_gpu_pod(),)))
+    assert pool_plans.plans["gpu-1"].reason is Reason.WORKLOADS_PRESENT
+    plan = build_plan(pool, pool_plans)
     assert plan is not None
     assert (plan.hash, [step.node for step in plan.steps]) == (hash_kinds([a_kind()]), ["gpu-2"])
 
@@ -247,12 +247,12 @@ def _state(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> Nod
 def _status_of(
     pool: Pool, plans: list[NodePlan], now: datetime, *, free_gib: int = 0
 ) -> PoolStatus:
-    pool_state = PoolPlans()
+    pool_plans = PoolPlans()
     for plan in plans:
         free = (free_gib,) if free_gib else ()
         capacity = NodeCapacity(1, 15, free_blocks=free, card_total=15)
-        pool_state.put(plan.node, Member(plan, capacity=capacity))
-    return build_status(pool, pool_state, now)
+        pool_plans.put(plan.node, Member(plan, capacity=capacity))
+    return build_status(pool, pool_plans, now)
 
 
 READY = _state("a", NodeState.READY, Reason.APPLIED)

@@ -19,11 +19,11 @@ DONE = a_node_plan(
 
 
 def test_the_memory_of_a_node_that_has_just_become_ready_is_told_beside_its_count() -> None:
-    pool_state = PoolPlans()
-    before = build_status(a_pool(), pool_state, NOW)
+    pool_plans = PoolPlans()
+    before = build_status(a_pool(), pool_plans, NOW)
     capacity = NodeCapacity(gpus=1, total=15, card_total=15)
-    pool_state.put(DONE.node, Member(DONE, capacity=capacity))
-    status = build_status(a_pool(status=before), pool_state, NOW)
+    pool_plans.put(DONE.node, Member(DONE, capacity=capacity))
+    status = build_status(a_pool(status=before), pool_plans, NOW)
     assert status.capacity is not None
     assert (status.nodes.ready, status.capacity.memory_total) == (1, 15)
 
@@ -33,10 +33,10 @@ def test_a_container_that_is_known_to_be_stale_is_told_beside_others_that_are_no
     stale = ContainerIsolation(
         DONE.node, a_gpu_pod(), "main", cgpu, share, isolated=False, is_stale=True
     )
-    pool_state = PoolPlans()
+    pool_plans = PoolPlans()
     isolation = NodeIsolation(containers=2, stale=1, unknown=1, samples=(stale,))
-    pool_state.put(DONE.node, Member(DONE, isolation=isolation))
-    conditions = {each.type: each for each in build_status(a_pool(), pool_state, NOW).conditions}
+    pool_plans.put(DONE.node, Member(DONE, isolation=isolation))
+    conditions = {each.type: each for each in build_status(a_pool(), pool_plans, NOW).conditions}
     assert conditions[Condition.ISOLATION_CONSISTENT].reason == Reason.STALE_ISOLATION
 
 

@@ -62,9 +62,9 @@ def simulate(
     settled, _ = write_quietly(planner, snapshot, decisions, pools, now)
     simulated = []
     for pool in sorted(pools):
-        pool_state = planner.pool_states[pool]
-        for node, plan in pool_state.plans.items():
-            if node in pool_state.capacities:
+        pool_plans = planner.plans_by_pool[pool]
+        for node, plan in pool_plans.plans.items():
+            if node in pool_plans.capacities:
                 labels = _compare_labels(snapshot.nodes[node].labels, settled.nodes[node].labels)
                 simulated.append(Simulated(node, pool, plan, labels))
     return tuple(sorted(simulated, key=lambda each: each.node))

@@ -40,8 +40,8 @@ def judge_nodes(
     pools = {pool.name: pool for pool in snapshot.pools}
     planned = {
         name: (pools[pool], plan)
-        for pool, pool_state in planner.pool_states.items()
-        for name, plan in pool_state.plans.items()
+        for pool, pool_plans in planner.plans_by_pool.items()
+        for name, plan in pool_plans.plans.items()
         if pool in pools and plan.reason not in NOT_TAKEN
     }
     found: list[Finding] = []

@@ -41,7 +41,7 @@ def judge_pools(
     """Find what is wrong with all pools for which `planner` has planned; nodes are not checked."""
     found = [_judge_unreadable(pool, now) for pool in unreadable]
     for pool in sorted(snapshot.pools, key=lambda pool: pool.name):
-        found += _judge_conditions(pool, planner.pool_states[pool.name], now)
+        found += _judge_conditions(pool, planner.plans_by_pool[pool.name], now)
     yield from found
     if snapshot.pools and all(finding.severity is Severity.INFO for finding in found):
         count = len(snapshot.pools)
@@ -55,9 +55,9 @@ def _judge_unreadable(pool: UnreadablePool, now: datetime) -> Finding:
     return Finding(Severity.ERROR, Reason.SPEC_INVALID, f"pool {pool.name}", ready.message, remedy)
 
 
-def _judge_conditions(pool: Pool, pool_state: PoolPlans, now: datetime) -> Iterator[Finding]:
+def _judge_conditions(pool: Pool, pool_plans: PoolPlans, now: datetime) -> Iterator[Finding]:
     """Find conditions that say more than that a node is not ready."""
-    for condition in build_status(pool, pool_state, now).conditions:
+    for condition in build_status(pool, pool_plans, now).conditions:
         reason = Reason(condition.reason)
         severity = _CONDITIONS.get((condition.type, condition.status)) or _REASONS.get(
             (condition.type, reason)

@@ -116,7 +116,7 @@ def judge_machines(
         return found
     snapshot, setup = seen.snapshot, seen.known.setup
     planner = plan_snapshot(snapshot, setup, now)
-    waiting = find_waiting(seen, planner.pool_states, now)
+    waiting = find_waiting(seen, planner.plans_by_pool, now)
     ctx = planner.build_context(snapshot, now)
     return [
         *found,

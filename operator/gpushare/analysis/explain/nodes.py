@@ -184,8 +184,8 @@ def explain_node(
 def _find_claimants(snapshot: ClusterSnapshot, planner: Planner, name: str) -> tuple[Claimant, ...]:
     priorities = {pool.name: pool.spec.priority for pool in snapshot.pools}
     found = []
-    for pool, pool_state in planner.pool_states.items():
-        if (plan := pool_state.plans.get(name)) is not None:
+    for pool, pool_plans in planner.plans_by_pool.items():
+        if (plan := pool_plans.plans.get(name)) is not None:
             has_it = plan.reason not in NOT_TAKEN
             found.append(Claimant(pool, priorities.get(pool), has_it, plan))
     return tuple(sorted(found, key=lambda each: (not each.has_it, each.pool)))

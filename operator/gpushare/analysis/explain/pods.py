@@ -47,7 +47,7 @@ class Surroundings:
     """Everything that the decision on a pod and its nodes depends on."""
 
     snapshot: ClusterSnapshot
-    pool_states: Mapping[str, PoolPlans]
+    plans_by_pool: Mapping[str, PoolPlans]
     """The planner's state of each pool, with the plans of its nodes, by name."""
     pools: tuple[PoolView, ...]
     """The pools as admission sees them."""
@@ -171,8 +171,8 @@ def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
     pools = []
     for view in around.pools:
         counts = view.name in found.pools and view.observed_at >= found.created.isoformat()
-        if counts and (pool_state := around.pool_states.get(view.name)) is not None:
-            sizes = list_sizes(pool_state.capacities.values())
+        if counts and (pool_plans := around.plans_by_pool.get(view.name)) is not None:
+            sizes = list_sizes(pool_plans.capacities.values())
             observed_at = datetime.fromisoformat(view.observed_at)
             counts = find_no_demand(found, sizes, observed_at) is None
         pools.append(view.without_pending(found.gpu_memory) if counts else view)
@@ -199,7 +199,7 @@ def _find_fits(pod: PodShape, sent: str | None, around: Surroundings) -> Iterato
         return
     views = {pool.name: pool for pool in around.pools}
     for name, node in sorted(around.snapshot.nodes.items()):
-        pool, plan = _find_plan(name, around.pool_states)
+        pool, plan = _find_plan(name, around.plans_by_pool)
         if not _is_candidate(node, pool, sent, request):
             continue
         place = Place(
@@ -227,10 +227,10 @@ def _is_candidate(node: Node, pool: str, sent: str | None, request: PodRequest) 
     return selection.admits(node.name, node.labels) and (offers or bool(selection.chosen_keys))
 
 
-def _find_plan(node: str, pool_states: Mapping[str, PoolPlans]) -> tuple[str, NodePlan | None]:
+def _find_plan(node: str, plans_by_pool: Mapping[str, PoolPlans]) -> tuple[str, NodePlan | None]:
     """Return the pool that has the node, and what is planned for it there."""
-    for name, pool_state in pool_states.items():
-        plan = pool_state.plans.get(node)
+    for name, pool_plans in plans_by_pool.items():
+        plan = pool_plans.plans.get(node)
         if plan is not None and plan.reason not in NOT_TAKEN:
             return name, plan
     return "", None

@@ -71,17 +71,17 @@ def explain_pool(
     pool: Pool, planner: Planner, unbound: Sequence[Pod], now: datetime
 ) -> PoolExplanation:
     """Explain the `pool`, for which `planner` has planned; `unbound` are pods without a node."""
-    pool_state = planner.pool_states[pool.name]
+    pool_plans = planner.plans_by_pool[pool.name]
     pending = group_by_pool(unbound).get(pool.name, ())
     releasing = planner.releases.count(pool.name)
-    status = build_status(pool, pool_state, now, held=releasing, pending=pending)
+    status = build_status(pool, pool_plans, now, held=releasing, pending=pending)
     told = {condition.type: condition for condition in pool.status.conditions}
     return PoolExplanation(
         pool=pool,
         conditions=tuple(ConditionLine(each, told.get(each.type)) for each in status.conditions),
         status=status,
-        groups=tuple(_group(pool_state.plans.values())),
-        out_of_service=tuple(sorted(pool_state.unavailable)),
+        groups=tuple(_group(pool_plans.plans.values())),
+        out_of_service=tuple(sorted(pool_plans.unavailable)),
         releasing=releasing,
     )
 

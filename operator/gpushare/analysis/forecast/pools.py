@@ -72,7 +72,7 @@ def forecast_pools(
     """
     planner = build_planner(setup)
     decisions = planner.update(snapshot, None, now).decisions
-    if (noted := _note_approvals(snapshot, planner.pool_states)) is not snapshot:
+    if (noted := _note_approvals(snapshot, planner.plans_by_pool)) is not snapshot:
         snapshot, decisions = noted, planner.update(noted, None, now).decisions
     ctx = planner.build_context(snapshot, now)
     first = tuple(_list_steps(snapshot, planner, decisions, ctx))
@@ -82,7 +82,7 @@ def forecast_pools(
     waves = find_waves(planner, snapshot, latest.values(), setup.max_joins)
     found = []
     for pool in sorted((p for p in snapshot.pools if p.name in asked), key=lambda pool: pool.name):
-        state = planner.pool_states[pool.name]
+        state = planner.plans_by_pool[pool.name]
         own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
         if any(step.is_place_unknown for step in own):
             own = [
@@ -136,12 +136,12 @@ def _find_limits(
 
 
 def _note_approvals(
-    snapshot: ClusterSnapshot, pool_states: Mapping[str, PoolPlans]
+    snapshot: ClusterSnapshot, plans_by_pool: Mapping[str, PoolPlans]
 ) -> ClusterSnapshot:
     """Return `snapshot` once the controller has written into statuses what specs approve."""
     noted = {}
     for pool in snapshot.pools:
-        before, plan = pool.status.plan, build_plan(pool, pool_states[pool.name])
+        before, plan = pool.status.plan, build_plan(pool, plans_by_pool[pool.name])
         if (plan and plan.approved) != (before and before.approved):
             noted[pool.name] = _with_plan(pool, plan)
     return _with_pools(snapshot, noted)
@@ -178,8 +178,8 @@ def _list_steps(
             step = forecast_member(context, pool, plan, may_evict=ctx.may_evict)
         if step.is_change or plan.state is not NodeState.READY:
             yield step
-    for name, pool_state in planner.pool_states.items():
-        for plan in pool_state.plans.values():
+    for name, pool_plans in planner.plans_by_pool.items():
+        for plan in pool_plans.plans.values():
             # It claims the node, and another pool has it.
             if (name, plan.node) not in told:
                 yield NodeForecast(name, plan)

@@ -48,7 +48,7 @@ def find_waves(
 
 def _list_joins(planner: Planner, queues: Mapping[str, "_Queue"], most: int) -> Iterator[list[str]]:
     """List the nodes that join in each wave, over all pools."""
-    every = {name: each.sums.joins for name, each in planner.pool_states.items()}
+    every = {name: each.sums.joins for name, each in planner.plans_by_pool.items()}
     now = every | {name: each.joins_beside for name, each in queues.items()}
     then = every | {name: each.joins_after for name, each in queues.items()}
     left = {name: each.joins[::-1] for name, each in queues.items()}
@@ -74,7 +74,7 @@ class _Queue:
         pool: Pool | None,
         plans: Collection[NodePlan],
     ) -> None:
-        state, self._pool = planner.pool_states[name], pool
+        state, self._pool = planner.plans_by_pool[name], pool
         self._leaving = {plan.node for plan in plans if plan.node in planner.releases}
         self.under_way = {plan.node for plan in plans if _is_under_way(plan)}
         due = [plan for plan in plans if _is_due(plan) and not state.contest]

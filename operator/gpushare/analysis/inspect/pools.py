@@ -130,13 +130,13 @@ class PoolsView:
 def view_pools(seen: ObservedCluster, now: datetime) -> PoolsView:
     """View the pools of a cluster, whose controller need not run."""
     snapshot, setup = seen.snapshot, seen.known.setup
-    pool_states = plan_snapshot(snapshot, setup, now).pool_states
+    plans_by_pool = plan_snapshot(snapshot, setup, now).plans_by_pool
     pending = group_by_pool(seen.unbound)
     views = tuple(
-        _view_pool(pool, pool_states[pool.name], snapshot, pending.get(pool.name, ()), now)
+        _view_pool(pool, plans_by_pool[pool.name], snapshot, pending.get(pool.name, ()), now)
         for pool in sorted(snapshot.pools, key=lambda pool: pool.name)
     )
-    waiting = find_waiting(seen, pool_states, now)
+    waiting = find_waiting(seen, plans_by_pool, now)
     # One that runs may have no pool, and waits for nothing.
     waiting = tuple(each for each in waiting if not each.pod.node)
     return PoolsView(views, tuple(_view_outside(snapshot, views)), waiting, setup.memory_unit)
@@ -150,16 +150,17 @@ def plan_snapshot(snapshot: ClusterSnapshot, setup: Settings, now: datetime) -> 
 
 
 def find_waiting(
-    seen: ObservedCluster, pool_states: Mapping[str, PoolPlans], now: datetime
+    seen: ObservedCluster, plans_by_pool: Mapping[str, PoolPlans], now: datetime
 ) -> tuple[UnschedulablePod, ...]:
     """Find the pods that have no pool or no node, by namespace and name."""
     snapshot = seen.snapshot
     rooms: dict[str, PoolRoom | None] = {
-        pool.name: find_room(pool_states[pool.name], now) for pool in snapshot.pools
+        pool.name: find_room(plans_by_pool[pool.name], now) for pool in snapshot.pools
     }
     rooms |= dict.fromkeys(snapshot.unreadable_pools)
     sizes = {
-        name: list_sizes(pool_state.capacities.values()) for name, pool_state in pool_states.items()
+        name: list_sizes(each.capacities.values()) for name, each in plans_by_pool.items()
+        for name, pool_plans in plans_by_pool.items()
     }
     # Who asks wants to know at once, and may have a clock that is behind the server's.
     at_once = timedelta.min
@@ -198,31 +199,31 @@ def _find_no_demand(
 
 def _view_pool(
     pool: Pool,
-    pool_state: PoolPlans,
+    pool_plans: PoolPlans,
     snapshot: ClusterSnapshot,
     pending: Sequence[Pod],
     now: datetime,
 ) -> PoolCards:
     nodes = []
-    own = find_own(pool_state.capacities.values())
-    for name in sorted(pool_state.capacities):
+    own = find_own(pool_plans.capacities.values())
+    for name in sorted(pool_plans.capacities):
         seen = build_node_context(snapshot, name).seen
         nodes.append(
             PoolNode(
                 node=seen.node,
                 cards=view_cards(seen.node, seen.pods, seen.unhealthy_cards),
-                plan=pool_state.plans[name],
+                plan=pool_plans.plans[name],
                 labelled=str(find_schedule(pool.spec.edition, seen.node.labels)),
                 records=seen.records,
-                isolation=pool_state.isolations.get(name, NOTHING_SHARED),
+                isolation=pool_plans.isolations.get(name, NOTHING_SHARED),
                 requested={
                     resource: sum(pod.requests.get(resource, 0) for pod in seen.pods if pod.is_live)
-                    for resource in pool_state.capacities[name].gpu_resources
+                    for resource in pool_plans.capacities[name].gpu_resources
                 },
-                taints=tuple(t for t in pool_state.capacities[name].taints if t not in own),
+                taints=tuple(t for t in pool_plans.capacities[name].taints if t not in own),
             )
         )
-    room = find_room(pool_state, now, pending)
+    room = find_room(pool_plans, now, pending)
     return PoolCards(pool, tuple(nodes), room.ready, room.capacity)
 
 

@@ -107,18 +107,18 @@ def _observe(
     """Convert what was read; without an installed operator there are no pools."""
     seen = observe_cluster(cluster)
     setup = seen.known.setup
-    pool_states = plan_snapshot(seen.snapshot, setup, cluster.taken_at).pool_states
+    plans_by_pool = plan_snapshot(seen.snapshot, setup, cluster.taken_at).plans_by_pool
     views = (view_pool(raw) for raw in cluster.pools or ())
     around = Surroundings(
         snapshot=seen.snapshot,
-        pool_states=pool_states,
+        plans_by_pool=plans_by_pool,
         pools=tuple(view for view in views if view is not None),
         namespaces={each.name: each for each in map(parse_namespace, cluster.namespaces)},
         setup=setup,
         can_decide=cluster.unread.keys().isdisjoint((Kind.POOLS, Kind.NAMESPACES)),
         has_nodes=cluster.can_be_planned,
     )
-    waiting = find_waiting(seen, pool_states, cluster.taken_at)
+    waiting = find_waiting(seen, plans_by_pool, cluster.taken_at)
     return seen, around, waiting
 
 

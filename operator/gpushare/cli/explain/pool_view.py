@@ -47,7 +47,7 @@ def explain_one_pool(access: Access, name: str) -> Answer:
         raise build_unknown("pool", name, [*pools, *unreadable])
     planner = plan_snapshot(seen.snapshot, seen.known.setup, cluster.taken_at)
     explained = explain_pool(pools[name], planner, seen.unbound, cluster.taken_at)
-    every = find_waiting(seen, planner.pool_states, cluster.taken_at)
+    every = find_waiting(seen, planner.plans_by_pool, cluster.taken_at)
     waiting = [each for each in every if name in each.pod.pools]
     adopted = _is_adopted(cluster, explained)
     return build_answer(

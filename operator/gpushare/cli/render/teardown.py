@@ -31,9 +31,9 @@ def expect_commands_due(
 
     Elsewhere that would take isolation from pods, or the installer would put the module back.
     """
-    pool_states = plan_snapshot(snapshot, setup, now).pool_states
+    plans_by_pool = plan_snapshot(snapshot, setup, now).plans_by_pool
     plans = [
-        pool_state.plans[node] for pool_state in pool_states.values() if node in pool_state.plans
+        pool_plans.plans[node] for pool_plans in plans_by_pool.values() if node in pool_plans.plans
     ]
     if not any(map(asks_for_commands, plans)):
         told = ". ".join(f"{plan.reason}: {plan.message}" for plan in plans)

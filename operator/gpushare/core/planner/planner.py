@@ -58,7 +58,7 @@ class Planner:
         published_keys: Collection[str] = PUBLISHED_KEYS,
         max_joins: int = 16,
     ):
-        self.pool_states: dict[str, PoolPlans] = {}
+        self.plans_by_pool: dict[str, PoolPlans] = {}
         self._timing = timing
         self._build_context = partial(
             ReconcileContext,
@@ -102,7 +102,7 @@ class Planner:
             changed = snapshot.nodes.keys()
         ctx = self.build_context(snapshot, now)
         decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
-        dues = self._requeue.find_next(), find_next_edge(self.pool_states)
+        dues = self._requeue.find_next(), find_next_edge(self.plans_by_pool)
         return Plan(
             decisions=tuple(decisions),
             release=tuple(p for p in self._deleting if self._is_over(p, now)),
@@ -153,10 +153,10 @@ class Planner:
                     service = self._judge_service(context, pool)
                     planned[pool][name] = self._plan_and_enter(task, pool, contexts[pool], service)
             for pool in was_in - entered:
-                self.pool_states[pool].forget(name)
+                self.plans_by_pool[pool].forget(name)
             if entered:
                 self._entered[name] = frozenset(entered)
-        touched.update(list_due(self.pool_states, ctx.now))
+        touched.update(list_due(self.plans_by_pool, ctx.now))
         for pool in sorted(touched | planned.keys()):
             planned_in = contexts.get(pool) or self._narrow_context(ctx, snapshot, pool)
             yield from self._decide_pool(pool, planned[pool], snapshot, planned_in)
@@ -170,22 +170,22 @@ class Planner:
         Where a halt or a window begins or ends, nodes that are only cordoned, failed, or held by a
         contest are planned again first: no other plan depends on that.
         """
-        pool_state, pool = self._pool_state(name), self._pools.get(name)
+        pool_plans, pool = self._plans_of(name), self._pools.get(name)
         ctx = self._narrow_context(planned_in, snapshot, name)
 
         def plan_again(nodes: Set[str], ctx: ReconcileContext) -> None:
             for node in sorted(nodes):
                 planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
 
-        last_stops = pool_state.stops
+        last_stops = pool_plans.stops
         if {last_stops[1], planned_in.closed} != {ctx.closed}:
             # A failed node may be tried again by now, and then halts the pool no more.
-            plan_again((pool_state.under_way | pool_state.contested) - pool_state.cordoned, ctx)
+            plan_again((pool_plans.under_way | pool_plans.contested) - pool_plans.cordoned, ctx)
             ctx = self._narrow_context(ctx, snapshot, name)
         stops = ctx.is_halted, ctx.closed
         if {last_stops, (planned_in.is_halted, planned_in.closed)} != {stops}:
-            pool_state.stops = stops
-            plan_again(pool_state.cordoned, ctx)
+            pool_plans.stops = stops
+            plan_again(pool_plans.cordoned, ctx)
         for node, plan in sorted(planned.items()):
             if plan is not None:
                 self.seen.add(node)
@@ -198,16 +198,16 @@ class Planner:
         self, ctx: ReconcileContext, snapshot: ClusterSnapshot, pool: str
     ) -> ReconcileContext:
         """Return `ctx` with what holds for one pool alone: its halt, and what closes it."""
-        pool_state, found = self._pool_state(pool), self._pools.get(pool)
-        refresh_windows(pool_state, found, snapshot, self._timing, ctx.now)
+        pool_plans, found = self._plans_of(pool), self._pools.get(pool)
+        refresh_windows(pool_plans, found, snapshot, self._timing, ctx.now)
         acts = found is not None and found.acts and not found.deleting
-        windows = pool_state.windows
+        windows = pool_plans.windows
         closed = windows if windows is not None and windows.lets_go else None
         return replace(
             ctx,
             acting_since=snapshot.acting_since.get(pool),
             # A halt that ends automatically aborts nothing: else a refusal would abort itself.
-            is_halted=acts and (halt := pool_state.halt) is not None and not halt.resumes,
+            is_halted=acts and (halt := pool_plans.halt) is not None and not halt.resumes,
             closed=closed.refusal if closed is not None else None,
             closed_until=closed.until if closed is not None else None,
         )
@@ -229,50 +229,50 @@ class Planner:
         ctx: ReconcileContext,
     ) -> Iterator[NodeDecision]:
         """Begin the queued nodes that may start, in their order, and show the others why not."""
-        pool_state = self.pool_states[name]
+        pool_plans = self.plans_by_pool[name]
         answers = self._answer(name)
         admitted = [
             (node in snapshot.refusals, node, request)
             for request, refusal in answers.items()
             if refusal is None and not request.needs_place
-            for node in pool_state.queue[request]
+            for node in pool_plans.queue[request]
         ]
         # A node that the API server refuses goes last: it would take all others' turn for ever.
         for _, node, request in sorted(admitted):
             if answers[request] is None:
                 yield from self._begin(name, node, planned, snapshot, ctx)
                 answers |= self._answer(name)
-        if pool_state.answers is None:
-            pool_state.answers = {}
+        if pool_plans.answers is None:
+            pool_plans.answers = {}
         for request, refusal in self._answer(name).items():
             if refusal is not None:
                 yield from self._refuse(name, request, refusal, planned)
-            elif not pool_state.is_ready(request):
-                pool_state.answers[request] = None
+            elif not pool_plans.is_ready(request):
+                pool_plans.answers[request] = None
 
     def _answer(self, name: str) -> dict[StartRequest, Cause | None]:
         """Answer each request of the pool's queue."""
-        pool_state, pool = self.pool_states[name], self._pools.get(name)
+        pool_plans, pool = self.plans_by_pool[name], self._pools.get(name)
         gives_back, releasing = pool is None or pool.deleting, self.releases.count(name)
-        progress = pool_state.count_progress(gives_back=gives_back, releasing=releasing)
+        progress = pool_plans.count_progress(gives_back=gives_back, releasing=releasing)
         return {
-            request: request.find_refusal(pool, progress, pool_state.windows)
-            for request in pool_state.queue
+            request: request.find_refusal(pool, progress, pool_plans.windows)
+            for request in pool_plans.queue
         }
 
     def _refuse(
         self, name: str, request: StartRequest, refusal: Cause, planned: _Plans
     ) -> Iterator[NodeDecision]:
         """Show why the nodes of a request wait: all of them where that is new."""
-        pool_state = self.pool_states[name]
-        assert pool_state.answers is not None
-        is_new = pool_state.answers.get(request) != refusal
-        pool_state.answers[request] = refusal
-        nodes = pool_state.queue[request]
+        pool_plans = self.plans_by_pool[name]
+        assert pool_plans.answers is not None
+        is_new = pool_plans.answers.get(request) != refusal
+        pool_plans.answers[request] = refusal
+        nodes = pool_plans.queue[request]
         for node in sorted(nodes if is_new else nodes & planned.keys()):
             self.seen.add(node)
-            plan = replace(pool_state.plan_of(node), refusal=refusal)
-            pool_state.show(plan)
+            plan = replace(pool_plans.plan_of(node), refusal=refusal)
+            pool_plans.show(plan)
             if node in planned or plan.action is not None:
                 yield NodeDecision(name, plan)
 
@@ -283,17 +283,17 @@ class Planner:
 
         Where no place is free, the cost does not depend on how many nodes wait.
         """
-        waiting = {name: each for name, each in self.pool_states.items() if each.list_ready()}
+        waiting = {name: each for name, each in self.plans_by_pool.items() if each.list_ready()}
         while name := self._find_next_join(waiting):
-            pool_state = waiting[name]
-            ready = (pool_state.queue[request] for request in pool_state.list_ready())
+            pool_plans = waiting[name]
+            ready = (pool_plans.queue[request] for request in pool_plans.list_ready())
             # A node that the API server refuses goes last.
             node = min(chain.from_iterable(ready), key=lambda n: (n in snapshot.refusals, n))
             narrowed = self._narrow_context(ctx, snapshot, name)
             yield from self._begin(name, node, planned.get(name, {}), snapshot, narrowed)
-        for name, pool_state in waiting.items():
+        for name, pool_plans in waiting.items():
             refusal = refuse_join(name, self._max_joins)
-            for request in pool_state.list_ready():
+            for request in pool_plans.list_ready():
                 yield from self._refuse(name, request, refusal, planned.get(name, {}))
 
     def _find_next_join(self, waiting: Mapping[str, PoolPlans]) -> str:
@@ -301,7 +301,7 @@ class Planner:
         joins = {name: each.sums.joins for name, each in waiting.items() if each.list_ready()}
         if not joins:
             return ""
-        every = [each.sums.joins for each in self.pool_states.values()]
+        every = [each.sums.joins for each in self.plans_by_pool.values()]
         return find_next(joins, every, self._max_joins)
 
     def _begin(
@@ -339,9 +339,9 @@ class Planner:
 
     def _lose_claim(self, pool: str, plan: NodePlan) -> None:
         """Show that the pool claims a node that another pool has, which `plan` names."""
-        pool_state = self._pool_state(pool)
-        took = pool_state.members.get(plan.node, UNKNOWN).took_seconds
-        pool_state.put(plan.node, Member(plan, took_seconds=took))
+        pool_plans = self._plans_of(pool)
+        took = pool_plans.members.get(plan.node, UNKNOWN).took_seconds
+        pool_plans.put(plan.node, Member(plan, took_seconds=took))
 
     def _find_task(self, snapshot: ClusterSnapshot, node: str) -> Task:
         return Task(build_node_context(snapshot, node), node not in self.releases)
@@ -355,11 +355,11 @@ class Planner:
         service: Service | None = None,
     ) -> None:
         """Enter the plan of a node; without `service` it is in service as it was before."""
-        pool_state, pool, node = self._pool_state(name), self._pools.get(name), task.context.name
-        member = pool_state.members.get(node, UNKNOWN)
+        pool_plans, pool, node = self._plans_of(name), self._pools.get(name), task.context.name
+        member = pool_plans.members.get(node, UNKNOWN)
         service = service or member.service
         if plan is None:
-            pool_state.put(node, replace(member, plan=None, service=service, request=None))
+            pool_plans.put(node, replace(member, plan=None, service=service, request=None))
             return
         plan = plan.keep()
         if plan.requeue_after is not None:
@@ -376,12 +376,12 @@ class Planner:
             shown, request = (None, None) if leaves else (plan, request)
             took, end = member.took_seconds, member.join_end
             gone = Member(shown, service, request=request, took_seconds=took, join_end=end)
-            pool_state.put(node, gone)
+            pool_plans.put(node, gone)
             return
         assert pool is not None
         applied = task.context.seen.records.applied
         labels = task.find_labels(plan)
-        pool_state.put(
+        pool_plans.put(
             node,
             Member(
                 plan,
@@ -449,23 +449,23 @@ class Planner:
         ]
 
     def _begin_anew(self) -> None:
-        self.pool_states = {name: self._pool_state(name).start_over() for name in self._pools}
+        self.plans_by_pool = {name: self._plans_of(name).start_over() for name in self._pools}
         self._entered.clear()
         self.releases = Releases()
         self._requeue = RequeueQueue()
 
-    def _pool_state(self, pool: str) -> PoolPlans:
-        if (found := self.pool_states.get(pool)) is None:
-            found = self.pool_states[pool] = PoolPlans()
+    def _plans_of(self, pool: str) -> PoolPlans:
+        if (found := self.plans_by_pool.get(pool)) is None:
+            found = self.plans_by_pool[pool] = PoolPlans()
         return found
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:
         """Return whether a pool that is being deleted has released its nodes, or has stalled."""
         if self.releases.count(pool.name) == 0:
             return True
-        pool_state = self._pool_state(pool.name)
-        if pool_state.refusal is not None:
+        pool_plans = self._plans_of(pool.name)
+        if pool_plans.refusal is not None:
             # What may not begin has not stalled: the status records until when that was so.
-            pool_state.is_stale = True
+            pool_plans.is_stale = True
             return False
         return has_stalled(pool, now, self._timing.release_patience)

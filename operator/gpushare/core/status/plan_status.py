@@ -33,20 +33,20 @@ _OF_ROLLOUT = TURNS | {
 
 
 def build_plan(
-    pool: Pool, pool_state: PoolPlans, room: int = 2 * MAX_STEP_BYTES
+    pool: Pool, pool_plans: PoolPlans, room: int = 2 * MAX_STEP_BYTES
 ) -> PoolPlan | None:
     """List the changes that have not begun; None where there are none and none is approved.
 
     In at most `room` bytes: steps are left out where they do not fit.
     """
-    approval = find_approval(pool, pool_state.kinds.keys())
-    if not pool_state.kinds and approval is None:
+    approval = find_approval(pool, pool_plans.kinds.keys())
+    if not pool_plans.kinds and approval is None:
         return None
     plan = PoolPlan(
-        hash=hash_kinds(pool_state.kinds), summary=_summarise(pool_state), approved=approval
+        hash=hash_kinds(pool_plans.kinds), summary=_summarise(pool_plans), approved=approval
     )
     left = min(MAX_STEP_BYTES, room - count_bytes(plan))
-    return plan.model_copy(update={"steps": fit(_build_steps(pool_state.pending.values()), left)})
+    return plan.model_copy(update={"steps": fit(_build_steps(pool_plans.pending.values()), left)})
 
 
 def count_bytes(model: BaseModel) -> int:
@@ -65,51 +65,51 @@ def fit(models: Iterable[Model], room: int) -> tuple[Model, ...]:
     return tuple(fitting)
 
 
-def judge_rollout(pool: Pool, pool_state: PoolPlans) -> tuple[bool, Reason, str]:
+def judge_rollout(pool: Pool, pool_plans: PoolPlans) -> tuple[bool, Reason, str]:
     """Tell whether no isolation change is under way or left to do, or what it waits for."""
-    changing, left = len(pool_state.under_way), sum(pool_state.kinds.values())
-    if pool_state.contest is not None:
-        message = f"{pool_state.contest.message}. Nodes left to change: {left}"
+    changing, left = len(pool_plans.under_way), sum(pool_plans.kinds.values())
+    if pool_plans.contest is not None:
+        message = f"{pool_plans.contest.message}. Nodes left to change: {left}"
         return False, Reason.SPEC_CONTESTED, message
-    halt = pool_state.halt
-    if halt is not None and (left or changing or pool_state.counts[NodeState.FAILED]):
+    halt = pool_plans.halt
+    if halt is not None and (left or changing or pool_plans.counts[NodeState.FAILED]):
         explained = explain_halt(pool.name, halt.message, resumes=halt.resumes)
         message = f"{explained}. Nodes left to change: {left}"
         return False, Reason.ROLLOUT_HALTED, message
-    if Reason.JOINS_HALTED in pool_state.queued_reasons:
-        explained = explain_joins_halt(pool.name, pool_state.sums.joins.halted_by)
+    if Reason.JOINS_HALTED in pool_plans.queued_reasons:
+        explained = explain_joins_halt(pool.name, pool_plans.sums.joins.halted_by)
         return False, Reason.JOINS_HALTED, f"{explained}. Nodes left to change: {left}"
-    unapproved = [kind for kind in pool_state.kinds if not is_approved(pool, kind)]
+    unapproved = [kind for kind in pool_plans.kinds if not is_approved(pool, kind)]
     if unapproved:
         listed = "; ".join(sorted(map(str, unapproved)))
-        approve = f"kubectl gpushare approve {pool.name} --hash {hash_kinds(pool_state.kinds)}"
+        approve = f"kubectl gpushare approve {pool.name} --hash {hash_kinds(pool_plans.kinds)}"
         message = (
             f"Waiting for approval. Review it with `kubectl gpushare plan pool {pool.name}`, then "
             f"run `{approve}`. Changes: {listed}"
         )
         return False, Reason.WAITING_FOR_APPROVAL, message
-    held = pool_state.refusal
-    if held is not None and pool_state.queued_reasons == {held.reason} and not changing:
+    held = pool_plans.refusal
+    if held is not None and pool_plans.queued_reasons == {held.reason} and not changing:
         return False, held.reason, f"{held.message}. Nodes left to change: {left}"
     if not (changing or left):
         return True, Reason.NOTHING_LEFT, "No isolation change is under way or left to do"
     message = f"{changing} of {changing + left} nodes left to change are being changed"
     if changing:
         return False, Reason.UPDATING, message
-    first = pool_state.pending[min(pool_state.pending)]
+    first = pool_plans.pending[min(pool_plans.pending)]
     reason = Reason.UPDATING if first.reason in _OF_ROLLOUT else first.reason
     return False, reason, f"{message}. Node {first.node}: {first.message}"
 
 
-def _summarise(pool_state: PoolPlans) -> str:
-    if not pool_state.kinds:
+def _summarise(pool_plans: PoolPlans) -> str:
+    if not pool_plans.kinds:
         return "nothing is left to change"
     held_up = Counter(
-        plan.kind for plan in pool_state.pending.values() if plan.reason is Reason.WORKLOADS_PRESENT
+        plan.kind for plan in pool_plans.pending.values() if plan.reason is Reason.WORKLOADS_PRESENT
     )
-    kinds = sorted(pool_state.kinds, key=lambda kind: (not kind.is_done, str(kind)))
+    kinds = sorted(pool_plans.kinds, key=lambda kind: (not kind.is_done, str(kind)))
     told = [
-        _summarise_kind(kind, pool_state.kinds[kind], held_up[kind]) for kind in kinds[:MAX_KINDS]
+        _summarise_kind(kind, pool_plans.kinds[kind], held_up[kind]) for kind in kinds[:MAX_KINDS]
     ]
     if len(kinds) > MAX_KINDS:
         told.append(f"and {len(kinds) - MAX_KINDS} more kinds of change")

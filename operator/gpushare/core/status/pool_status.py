@@ -58,22 +58,22 @@ URGENCY = (
 
 def build_status(
     pool: Pool,
-    pool_state: PoolPlans,
+    pool_plans: PoolPlans,
     now: datetime,
     *,
     held: int = 0,
     pending: Iterable[Pod] = (),
     refusal: str | None = None,
 ) -> PoolStatus:
-    """Build the status that shows `pool_state`; times stay where nothing changed.
+    """Build the status that shows `pool_plans`; times stay where nothing changed.
 
     `held` nodes must still be given back by a pool that is being deleted; `pending` pods select
     the pool and have no node; a `refusal` is why our finalizer is not on it. Equal to
     `pool.status` where there is nothing new, so that it need not be written.
     """
-    total = len(pool_state.plans)
-    shown = _find_shown(pool_state)
-    ready = _judge_ready(pool, pool_state, shown[0] if pool_state.unready else None, held)
+    total = len(pool_plans.plans)
+    shown = _find_shown(pool_plans)
+    ready = _judge_ready(pool, pool_plans, shown[0] if pool_plans.unready else None, held)
     if refusal is not None:
         message = (
             "No node is changed until the pool has its finalizer. To check the operator's rights, "
@@ -82,50 +82,50 @@ def build_status(
         ready = False, Reason.WRITE_REFUSED, message
     nodes = NodeCounts(
         matched=total,
-        ready=pool_state.counts[NodeState.READY],
-        updating=pool_state.counts[NodeState.UPDATING],
-        waiting=pool_state.counts[NodeState.WAITING],
-        blocked=pool_state.counts[NodeState.BLOCKED],
-        failed=pool_state.counts[NodeState.FAILED],
+        ready=pool_plans.counts[NodeState.READY],
+        updating=pool_plans.counts[NodeState.UPDATING],
+        waiting=pool_plans.counts[NodeState.WAITING],
+        blocked=pool_plans.counts[NodeState.BLOCKED],
+        failed=pool_plans.counts[NodeState.FAILED],
     )
     # Sums of nodes that have just become ready belong beside their count: pods are sent by them.
     is_due = is_capacity_due(pool, now) or nodes != pool.status.nodes
-    found = sum_isolation(pool_state.isolations.values())
+    found = sum_isolation(pool_plans.isolations.values())
     isolation = _build_isolation(pool, found, is_due=is_due)
     status = PoolStatus(
         observed_generation=pool.generation,
         conditions=(
             _condition(pool, now, Condition.READY, *ready),
-            _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(pool_state)),
-            _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, pool_state)),
-            _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(pool, pool_state)),
+            _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(pool_plans)),
+            _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, pool_plans)),
+            _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(pool, pool_plans)),
             _condition(
-                pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(found, pool_state)
+                pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(found, pool_plans)
             ),
         ),
         nodes=nodes,
-        samples=_build_samples(pool, pool_state, shown, now),
+        samples=_build_samples(pool, pool_plans, shown, now),
         capacity=_build_capacity(
-            pool, pool_state, pending, now, is_beside_news=isolation != pool.status.isolation
+            pool, pool_plans, pending, now, is_beside_news=isolation != pool.status.isolation
         )
         if is_due
         else pool.status.capacity,
         isolation=isolation,
-        window=build_window(pool_state.windows),
+        window=build_window(pool_plans.windows),
         started_now=find_started(
             pool,
-            pool_state.kinds.keys(),
+            pool_plans.kinds.keys(),
             now,
             is_changing=any(
-                pool_state.plans[node].state is not NodeState.FAILED
-                for node in pool_state.under_way
+                pool_plans.plans[node].state is not NodeState.FAILED
+                for node in pool_plans.under_way
             ),
         ),
-        releasing=_build_releasing(pool, pool_state, held, now),
+        releasing=_build_releasing(pool, pool_plans, held, now),
         spec_changes=record_changes(pool, now),
     )
-    plan = build_plan(pool, pool_state, MAX_STATUS_BYTES - count_bytes(status))
-    listed = list_combinations(pool_state.labels)
+    plan = build_plan(pool, pool_plans, MAX_STATUS_BYTES - count_bytes(status))
+    listed = list_combinations(pool_plans.labels)
     return status.model_copy(update={"plan": plan, "node_labels": listed})
 
 
@@ -148,11 +148,11 @@ def _rank(plan: NodePlan) -> tuple[int, str]:
     return URGENCY.index(plan.state), plan.node
 
 
-def _find_shown(pool_state: PoolPlans) -> list[NodePlan]:
+def _find_shown(pool_plans: PoolPlans) -> list[NodePlan]:
     """Choose nodes that are not ready or warn: one for each reason, then others; urgent first.
 
     What comes first stays where the status is full."""
-    plans = sorted([*pool_state.unready.values(), *pool_state.warned.values()], key=_rank)
+    plans = sorted([*pool_plans.unready.values(), *pool_plans.warned.values()], key=_rank)
     firsts: dict[Reason, NodePlan] = {}
     for plan in plans:
         firsts.setdefault(plan.reason, plan)
@@ -161,9 +161,9 @@ def _find_shown(pool_state: PoolPlans) -> list[NodePlan]:
 
 
 def _judge_ready(
-    pool: Pool, pool_state: PoolPlans, first_plan: NodePlan | None, held: int
+    pool: Pool, pool_plans: PoolPlans, first_plan: NodePlan | None, held: int
 ) -> tuple[bool, Reason, str]:
-    total, ready = len(pool_state.plans), pool_state.counts[NodeState.READY]
+    total, ready = len(pool_plans.plans), pool_plans.counts[NodeState.READY]
     if pool.deleting:
         first = f". Node {first_plan.node}: {first_plan.message}" if first_plan is not None else ""
         message = f"The pool is being deleted. Nodes still to be released: {held}"
@@ -175,8 +175,8 @@ def _judge_ready(
         return False, Reason.RELEASING, message
     if pool.invalid_windows:
         return False, Reason.SPEC_INVALID, pool.invalid_windows
-    if pool_state.contest is not None:
-        return False, Reason.SPEC_CONTESTED, pool_state.contest.message
+    if pool_plans.contest is not None:
+        return False, Reason.SPEC_CONTESTED, pool_plans.contest.message
     if not total:
         return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:
@@ -185,40 +185,40 @@ def _judge_ready(
     reason = Reason.UPDATING if waits_for_others else first_plan.reason
     message = (
         f"{ready} of {total} nodes are ready. Node {first_plan.node}: "
-        f"{_tell(first_plan, pool_state)}"
+        f"{_tell(first_plan, pool_plans)}"
     )
     return False, reason, message
 
 
-def _judge_labelled(pool_state: PoolPlans) -> tuple[bool, Reason, str]:
-    total, without = len(pool_state.plans), len(pool_state.unlabelled)
+def _judge_labelled(pool_plans: PoolPlans) -> tuple[bool, Reason, str]:
+    total, without = len(pool_plans.plans), len(pool_plans.unlabelled)
     if not total:
         return True, Reason.NO_NODES, NO_NODES
     if not without:
         return True, Reason.ALL_NODES_LABELLED, f"{total} of {total} nodes carry the pool's labels"
-    first = min(pool_state.unlabelled)
+    first = min(pool_plans.unlabelled)
     message = (
         f"{without} of {total} nodes do not carry all labels of the pool, such as node {first}"
     )
     return False, Reason.LABELS_MISSING, message
 
 
-def _judge_conflicting(pool: Pool, pool_state: PoolPlans) -> tuple[bool, Reason, str]:
-    if not pool_state.conflicting:
+def _judge_conflicting(pool: Pool, pool_plans: PoolPlans) -> tuple[bool, Reason, str]:
+    if not pool_plans.conflicting:
         return False, Reason.NO_CONFLICT, "No other field manager keeps changing the pool's labels"
-    first = pool_state.conflicting[min(pool_state.conflicting)]
+    first = pool_plans.conflicting[min(pool_plans.conflicting)]
     retry = ""
     if pool.spec.conflicts is ConflictPolicy.REPORT:
         retry = ", then run `kubectl gpushare retry node/NODE` for each node in conflict"
     message = (
         f"{describe_conflict(first.facts.conflicts[0])}. {END_CONFLICT}{retry}. Nodes in conflict: "
-        f"{len(pool_state.conflicting)}, such as node {first.node}"
+        f"{len(pool_plans.conflicting)}, such as node {first.node}"
     )
     return True, Reason.LABEL_CONFLICT, message
 
 
 def _judge_isolation(
-    found: NodeIsolation, pool_state: PoolPlans
+    found: NodeIsolation, pool_plans: PoolPlans
 ) -> tuple[bool | None, Reason, str]:
     """Tell whether every container has the isolation that its node's mode gives.
 
@@ -235,7 +235,7 @@ def _judge_isolation(
         )
         return False, Reason.STALE_ISOLATION, message
     if found.unknown:
-        node = min(name for name, each in pool_state.isolations.items() if each.unknown)
+        node = min(name for name, each in pool_plans.isolations.items() if each.unknown)
         message = (
             f"The isolation of some containers is unknown, such as on node {node}. Recreate the "
             f"GPU pods that `kubectl gpushare explain node {node}` shows as unknown. This does not "
@@ -274,9 +274,9 @@ def _build_stale_sample(stale: ContainerIsolation) -> StaleSample:
     )
 
 
-def _tell(plan: NodePlan, pool_state: PoolPlans) -> str:
+def _tell(plan: NodePlan, pool_plans: PoolPlans) -> str:
     """Return the plan's message; of one that waits for the budget, with the nodes that use it."""
-    others = sorted(pool_state.unavailable - {plan.node})
+    others = sorted(pool_plans.unavailable - {plan.node})
     if plan.reason is not Reason.WAITING_FOR_BUDGET or not others:
         return plan.message
     return f"{plan.message} ({', '.join(others[:SHOWN])})"
@@ -305,7 +305,7 @@ def _condition(
 
 
 def _build_samples(
-    pool: Pool, pool_state: PoolPlans, plans: Sequence[NodePlan], now: datetime
+    pool: Pool, pool_plans: PoolPlans, plans: Sequence[NodePlan], now: datetime
 ) -> tuple[NodeSample, ...]:
     since = {(sample.node, sample.reason): sample.since for sample in pool.status.samples}
     samples = (
@@ -313,7 +313,7 @@ def _build_samples(
             node=plan.node,
             reason=plan.reason,
             since=since.get((plan.node, plan.reason), _to_second(now)),
-            message=cut(_tell(plan, pool_state), MAX_SAMPLE_BYTES, _CUT),
+            message=cut(_tell(plan, pool_plans), MAX_SAMPLE_BYTES, _CUT),
             deadline=_to_second(plan.facts.deadline) if plan.facts.deadline is not None else None,
         )
         for plan in plans
@@ -324,7 +324,7 @@ def _build_samples(
 
 def _build_capacity(
     pool: Pool,
-    pool_state: PoolPlans,
+    pool_plans: PoolPlans,
     pending: Iterable[Pod],
     now: datetime,
     *,
@@ -332,7 +332,7 @@ def _build_capacity(
 ) -> PoolCapacity:
     """Sum the capacity; `is_beside_news`: others that keep its pace are written now."""
     previous = pool.status.capacity
-    capacity = sum_capacity(pool_state.capacities.values(), pending, now)
+    capacity = sum_capacity(pool_plans.capacities.values(), pending, now)
     if is_beside_news or previous is None:
         return capacity
     if capacity == previous.model_copy(update={"observed_at": capacity.observed_at}):
@@ -341,11 +341,11 @@ def _build_capacity(
 
 
 def _build_releasing(
-    pool: Pool, pool_state: PoolPlans, held: int, now: datetime
+    pool: Pool, pool_plans: PoolPlans, held: int, now: datetime
 ) -> Releasing | None:
     if not pool.deleting:
         return None
-    previous, is_closed = pool.status.releasing, pool_state.refusal is not None
+    previous, is_closed = pool.status.releasing, pool_plans.refusal is not None
     is_recent = previous is not None and now - previous.since < CLOSED_PERIOD
     if previous is not None and held >= previous.nodes and (is_recent or not is_closed):
         return previous.model_copy(update={"nodes": held})

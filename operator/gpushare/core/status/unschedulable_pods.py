@@ -126,14 +126,14 @@ def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
     return groups
 
 
-def find_room(pool_state: PoolPlans, now: datetime, pending: Iterable[Pod] = ()) -> PoolRoom:
+def find_room(pool_plans: PoolPlans, now: datetime, pending: Iterable[Pod] = ()) -> PoolRoom:
     """Return what a pool in this state has; `pending` pods select it and have no node."""
     return PoolRoom(
-        nodes=len(pool_state.capacities),
-        ready=pool_state.counts[NodeState.READY],
-        capacity=sum_capacity(pool_state.capacities.values(), pending, now),
+        nodes=len(pool_plans.capacities),
+        ready=pool_plans.counts[NodeState.READY],
+        capacity=sum_capacity(pool_plans.capacities.values(), pending, now),
         by_node=dict(
-            zip(pool_state.capacities, close_tainted(pool_state.capacities.values()), strict=True)
+            zip(pool_plans.capacities, close_tainted(pool_plans.capacities.values()), strict=True)
         ),
     )
 

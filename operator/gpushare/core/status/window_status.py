@@ -29,16 +29,16 @@ def build_window(windows: WindowState | None) -> WindowStatus | None:
     return WindowStatus(summary=summary, state="Closed", next_start=opening.start)
 
 
-def describe_closing(pool: Pool, pool_state: PoolPlans, status: PoolStatus) -> str:
+def describe_closing(pool: Pool, pool_plans: PoolPlans, status: PoolStatus) -> str:
     """Tell what is left now that no change begins any more; empty where that is nothing new."""
-    before, after, windows = pool.status.window, status.window, pool_state.windows
-    left = sum(count for kind, count in pool_state.kinds.items() if kind.is_done)
-    left += len(pool_state.cordoned)
+    before, after, windows = pool.status.window, status.window, pool_plans.windows
+    left = sum(count for kind, count in pool_plans.kinds.items() if kind.is_done)
+    left += len(pool_plans.cordoned)
     is_news = (before and before.state, after and after.state) == ("Open", "Closed")
     if windows is None or not (is_news and left):
         return ""
-    total = len(pool_state.plans)
-    told = f"{pool_state.counts[NodeState.READY]} of {total} nodes are done"
+    total = len(pool_plans.plans)
+    told = f"{pool_plans.counts[NodeState.READY]} of {total} nodes are done"
     if (opening := windows.opening) is None:
         return f"{told}. {windows.refusal.message if windows.refusal else ''}"
     waves = max(1, (opening.end - opening.start) // windows.needed) if windows.needed else 1

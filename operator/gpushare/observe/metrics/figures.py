@@ -77,12 +77,12 @@ class Figures:
             self.applications.count(pod, times)
 
     def put_nodes(
-        self, pools: Iterable[Pool], pool_states: Mapping[str, PoolPlans], nodes: Iterable[str]
+        self, pools: Iterable[Pool], plans_by_pool: Mapping[str, PoolPlans], nodes: Iterable[str]
     ) -> None:
         """Record the current state of these nodes."""
         # A node in two pools counts in the one that acts.
         by_rank = sorted(pools, key=lambda pool: (pool.acts, pool.name), reverse=True)
-        ranked = [(pool.name, pool_states[pool.name]) for pool in by_rank]
+        ranked = [(pool.name, plans_by_pool[pool.name]) for pool in by_rank]
         for node in nodes:
             self._put_node(node, _find_member(ranked, node))
 
@@ -125,9 +125,9 @@ class Figures:
             del self.pools[pool]
 
 
-def _find_member(pool_states: Iterable[tuple[str, PoolPlans]], node: str) -> MeasuredNode | None:
-    for pool, pool_state in pool_states:
-        member = pool_state.members.get(node)
+def _find_member(plans_by_pool: Iterable[tuple[str, PoolPlans]], node: str) -> MeasuredNode | None:
+    for pool, pool_plans in plans_by_pool:
+        member = pool_plans.members.get(node)
         if member is not None and member.capacity is not None:
             return MeasuredNode(pool, member.capacity, member.isolation, member.plan)
     return None

@@ -26,7 +26,7 @@ class Sight:
     no series behind."""
 
     pools: Collection[Pool] = ()
-    pool_states: Mapping[str, PoolPlans] = field(default_factory=dict)
+    plans_by_pool: Mapping[str, PoolPlans] = field(default_factory=dict)
     """States by the pool's name, of pools that a pass has reconciled."""
     unschedulable: Collection[UnschedulablePod] = ()
     """Pods without a node, with the reason."""
@@ -37,14 +37,14 @@ class Sight:
 
 class _PoolView(NamedTuple):
     pool: Pool
-    pool_state: PoolPlans
+    pool_plans: PoolPlans
     figures: PoolFigures
     memory: Memory
     unit_bytes: int
 
     @property
     def windows(self) -> WindowState | None:
-        return self.pool_state.windows
+        return self.pool_plans.windows
 
 
 _Measure = Callable[[_PoolView], Mapping[tuple[str, ...], float]]
@@ -73,26 +73,26 @@ _MEASURES = (
     _of_pool(
         "pool_nodes",
         "Nodes that a pool claims, by state. A node that two pools claim is counted in both.",
-        lambda of: {(state,): of.pool_state.counts[state] for state in NodeState},
+        lambda of: {(state,): of.pool_plans.counts[state] for state in NodeState},
         "state",
     ),
     _of_pool(
         "pool_conflicting_nodes",
         "Members of a pool on which another field manager keeps changing a label.",
-        lambda of: {(): len(of.pool_state.conflicting)},
+        lambda of: {(): len(of.pool_plans.conflicting)},
     ),
     _of_pool(
         "pool_contested",
         "1 while writers keep returning a pool's spec to earlier values, so that nothing begins, "
         "else 0.",
-        lambda of: {(): of.pool_state.contest is not None},
+        lambda of: {(): of.pool_plans.contest is not None},
     ),
     _of_pool(
         "pool_competing_nodes",
         "Members of a pool whose cards two stacks give out, each all of them.",
         lambda of: {
             (): sum(
-                plan.reason is Reason.COMPETING_STACKS for plan in of.pool_state.unready.values()
+                plan.reason is Reason.COMPETING_STACKS for plan in of.pool_plans.unready.values()
             )
         },
     ),
@@ -181,7 +181,7 @@ class PoolCollector(Collector):
 
 def _measure(sight: Sight) -> Iterator[GaugeMetricFamily]:
     pools = sorted(sight.pools, key=lambda pool: pool.name)
-    views = [_view(pool, sight) for pool in pools if pool.name in sight.pool_states]
+    views = [_view(pool, sight) for pool in pools if pool.name in sight.plans_by_pool]
     for family, measure in _MEASURES:
         yield family.fill(
             {(v.pool.name, *rest): value for v in views for rest, value in measure(v).items()}
@@ -192,7 +192,7 @@ def _measure(sight: Sight) -> Iterator[GaugeMetricFamily]:
 def _view(pool: Pool, sight: Sight) -> _PoolView:
     figures = sight.figures.pools.get(pool.name, PoolFigures())
     memory = figures.memory.sum_up(sight.now)
-    return _PoolView(pool, sight.pool_states[pool.name], figures, memory, UNIT_BYTES[memory.unit])
+    return _PoolView(pool, sight.plans_by_pool[pool.name], figures, memory, UNIT_BYTES[memory.unit])
 
 
 def _count_unschedulable(sight: Sight) -> Counter[tuple[str, ...]]:
