@@ -102,8 +102,8 @@ Failed     | uncordoned    | uncordoned-by-user      | failed   | ApplyNode cord
 Failed     | NotReady      | stays-failed            | failed   | -
 Failed     | pod bound     | stays-failed            | failed   | -
 Failed     | pool deleted  |                         | updating | ReleaseNode
-Failed     | pool paused   | tried-again             | updating | ApplyNode cordon=True: Restarting
-Failed     | pool observes | observes                | waiting  | -
+Failed     | pool paused   | stays-failed            | failed   | -
+Failed     | pool observes | stays-failed            | failed   | -
 Failed     | window closes | stays-failed            | failed   | -
 Failed     | write refused | stays-failed            | failed   | -
 Failed     | plugin is new | recovered               | updating | ApplyNode cordon=False: Stable

@@ -43,12 +43,12 @@ class FailedStep:
     def may_try_again(self) -> bool:
         """Whether the change may be tried again now, in a new attempt.
 
-        It may not while the pool is frozen or contested; a teardown, which ends with a reboot, may
-        only in a window.
+        It may not while the pool is frozen, contested or paused; a teardown, which ends with a
+        reboot, may only in a window.
         """
         refusal, is_teardown = self.member.window_refusal, self.member.change.teardown is not None
         is_held = refusal is not None and (refusal.reason in HOLDS_ALL or is_teardown)
-        return self.is_of_another_attempt and not is_held
+        return self.is_of_another_attempt and self.member.pool.acts and not is_held
 
     @property
     def is_superseded(self) -> bool:
@@ -158,7 +158,7 @@ def roll_back(step: FailedStep) -> Verdict | None:
 
 
 def stay(step: FailedStep) -> Verdict:
-    """Keep cordon and labels until the failure is fixed, or a user decides. No pod is evicted."""
+    """Keep the cordon, and restore labels, until the failure is fixed. No pod is evicted."""
     action = step.in_phase.action
     return Verdict(
         NodeState.FAILED,

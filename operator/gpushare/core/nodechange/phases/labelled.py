@@ -36,7 +36,7 @@ from gpushare.names import Reason
 
 
 def wait_for_node(step: Step) -> Verdict | None:
-    """Wait if a node that joins, or its driver, is not Ready. The deadline restarts when it is."""
+    """Wait if the node joins, and it or its driver is not Ready. The deadline then starts anew."""
     blocker = find_unready(step.seen) if step.change.initializing else None
     return step.updating(blocker.reason, blocker.message) if blocker is not None else None
 
@@ -96,7 +96,7 @@ def delete_plugins(step: Step) -> Verdict | None:
 
 
 def revert(step: Step) -> Verdict | None:
-    """Undo an uncordon, and restore changed labels; if the mode's, restart the plugin again.
+    """Undo an uncordon, and restore changed labels. For the mode's, the plugin is restarted after.
 
     A plugin that started under foreign labels has read them, so it is restarted again, but not
     while another manager keeps writing them. The node stays out of service until its plugin has
@@ -155,7 +155,7 @@ def _restart_again(step: Step) -> dict[str, object]:
 
 
 def complete(step: Step) -> Verdict:
-    """Wait for plugin, components, resource, and the end of pods with another; then uncordon."""
+    """Wait for plugin, components and resource, and for pods of other resources; then uncordon."""
     seen, change = step.seen, step.change
     missing = verify_return(seen, step.ctx)
     if missing is not None:
