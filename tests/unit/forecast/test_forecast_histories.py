@@ -224,3 +224,29 @@ def expect_as_told(
         wanted = {k: v for k, v in {**before, **step.labels}.items() if k not in step.removed}
         assert after == wanted, step
         assert (restarted, cordoned) == (step.restarts_plugin, step.cordons), step
+
+
+@pytest.mark.parametrize("most", [1, "50%"])
+@pytest.mark.parametrize("canary", [0, 3])
+@pytest.mark.parametrize("cordoned", [(), ("n1",), ("n4",)])
+def test_nodes_that_take_equally_long_begin_in_the_waves_of_an_exact_forecast(
+    most: int | str, canary: int, cordoned: tuple[str, ...]
+) -> None:
+    history = History(Edition.PROFESSIONAL, ["share"] * len(NODES))
+    rollout = {"max_unavailable": most, "canary": canary}
+    spec = {"nodes": {"names": NODES}, "edition": "Professional", "rollout": rollout}
+    history.put_pools([a_pool("training", "share", **spec)])
+    history.come_to_rest()
+    for node in cordoned:
+        history.cordon(node, is_applied=False)
+    pool = a_pool("training", "cgpu", **spec)
+    snapshot = with_pools(history.observe(), [pool])
+    (found,) = forecast_pools(snapshot, {"training"}, SETUP, history.cluster.now)
+    history.begin_anew()
+    history.put_pools([pool])
+    history.come_to_rest()
+    moments = sorted({*history.begun_at.values()})
+    assert not any(step.is_about for step in found.steps if step.wave)
+    assert {s.node: s.wave for s in found.steps if s.wave} == {
+        node: 1 + moments.index(moment) for node, moment in history.begun_at.items()
+    }
