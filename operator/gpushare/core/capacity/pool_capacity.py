@@ -106,13 +106,14 @@ def sum_capacity(
 
 def _list_blocks(blocks: Mapping[int, int]) -> tuple[FreeBlock, ...]:
     """List cards by free memory; of too many amounts, round those between the kept ones down."""
-    counts = {block: cards for block, cards in blocks.items() if block and cards}
-    amounts = sorted(counts, reverse=True)
-    if len(amounts) <= MAX_FREE_BLOCKS:
-        return tuple(FreeBlock(size=amount, cards=counts[amount]) for amount in amounts)
-    last = len(amounts) - 1
-    kept = [amounts[step * last // (MAX_FREE_BLOCKS - 1)] for step in range(MAX_FREE_BLOCKS)]
-    rounded: Counter[int] = Counter()
-    for amount in amounts:
-        rounded[next(lower for lower in kept if lower <= amount)] += counts[amount]
-    return tuple(FreeBlock(size=amount, cards=rounded[amount]) for amount in kept)
+    amounts = sorted((block for block, cards in blocks.items() if block and cards), reverse=True)
+    cards = [blocks[amount] for amount in amounts]
+    kept: Iterable[int] = range(len(amounts))
+    if len(amounts) > MAX_FREE_BLOCKS:
+        last = len(amounts) - 1
+        kept = [step * last // (MAX_FREE_BLOCKS - 1) for step in range(MAX_FREE_BLOCKS)]
+    listed, first = [], 0
+    for index in kept:
+        listed.append(FreeBlock(size=amounts[index], cards=sum(cards[first : index + 1])))
+        first = index + 1
+    return tuple(listed)
