@@ -15,7 +15,7 @@ import msgspec
 
 from gpushare import names
 from gpushare.analysis.explain.admitted_pod import apply_decision
-from gpushare.analysis.placement.cluster import PlacementCluster, LivePool
+from gpushare.analysis.placement.cluster import LivePool, PlacementCluster
 from gpushare.analysis.placement.node_info import (
     NodeInfo,
     PodInfo,
@@ -29,6 +29,7 @@ from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import NOTHING, Pod
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape
+from gpushare.api.pool import ModeName
 from gpushare.api.status import PoolCapacity
 from gpushare.core.admission.decide import decide
 from gpushare.core.admission.decision import AdmissionDecision
@@ -79,6 +80,7 @@ class PoolPlacement:
     """A pool once the queue is placed."""
 
     name: str
+    schedule: ModeName
     nodes: int
     capacity: PoolCapacity
     resources: Mapping[str, tuple[int, int]]
@@ -220,6 +222,7 @@ def place_pods(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> Placeme
     pools = tuple(
         PoolPlacement(
             name,
+            pool.view.schedule,
             nodes=len(pool.nodes),
             capacity=placer.figures[name].capacity,
             resources=_sum_resources([placer.nodes[node] for node in pool.nodes]),

@@ -1,0 +1,94 @@
+"""Defines the command `simulate` and its options."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpushare.cli.input import options
+from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.input.object_names import check_namespace_name
+
+if TYPE_CHECKING:
+    from gpushare.cli.cluster.access import Access
+    from gpushare.cli.output.answer import Answer
+
+MOST_PODS = 100_000
+
+
+def add_simulate_command(app: typer.Typer) -> None:
+    """Add it to `app`. What a command needs is imported when it runs: `--help` is quick."""
+    app.command(
+        cls=CommandWithExamples,
+        epilog="""
+        simulate -f pools.yaml
+        simulate --pods trainer.yaml --count 20
+        simulate -f pools.yaml --pods trainer.yaml --from cluster.json -o json
+        """,
+    )(options.reads_cluster(simulate))
+
+
+def simulate(
+    access: "Access",
+    files: Annotated[
+        list[Path] | None,
+        options.filename("Manifests of pools as they would be."),
+    ] = None,
+    recursive: options.Recursive = False,
+    pods: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--pods",
+            metavar="<path>",
+            help="Manifests of pods or workloads that come after those that wait. A file or a "
+            "folder; - is standard input. May be given several times.",
+        ),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_PODS,
+            help="With --pods: the number of pods of each manifest; by default its replicas, or 1.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="With --pods: namespace of objects that name none.",
+            callback=check_namespace_name,
+        ),
+    ] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from", metavar="<path>", help="The same as --snapshot.")
+    ] = None,
+) -> "Answer":
+    """Show how many pods would run, and which stay pending, on the pools of today or on others.
+
+    The pods that wait are placed, oldest first, then those of --pods. With -f they are placed a
+    second time, on the pools of the manifests once all changes of nodes are done, together with the
+    pods that these changes displace. Nothing is written. The webhook's own function assigns each
+    pod to a pool; a node gets it by the rules of kube-scheduler, a card by those of the edition's
+    GPU scheduler.
+
+    How many pods run and which stay pending is simulated, not on which node each runs.
+    docs/simulate.md lists what is not modelled.
+    """
+    if count is not None and not pods:
+        raise typer.BadParameter("requires --pods", param_hint="--count")
+    if namespace is not None and not pods:
+        raise typer.BadParameter("requires --pods", param_hint="-n")
+    options.check_recursive(files, recursive=recursive)
+    if from_file is not None:
+        if access.snapshot is not None:
+            raise typer.BadParameter("is the same as --snapshot", param_hint="--from")
+        access = replace(access, snapshot=from_file)
+    from gpushare.cli.input.manifests import read_objects
+    from gpushare.cli.simulate.queue import Wanted
+    from gpushare.cli.simulate.view import simulate_pods
+
+    wanted = Wanted(read_objects(pods) if pods else (), count, namespace)
+    return simulate_pods(access, read_objects(files, recursive=recursive) if files else (), wanted)
