@@ -70,7 +70,7 @@ class LivePool:
         self._sums = CapacitySums()
         for capacity in self._nodes.values():
             self._sums.count(capacity)
-        self._view: PoolView | None = None
+        self._view, self._is_stale = pool.view, True
 
     def update(self, info: NodeInfo) -> None:
         """Count one of the nodes anew."""
@@ -78,12 +78,12 @@ class LivePool:
         new = self._nodes[info.node.name] = self._pool.measure(info)
         self._sums.count(old, -1)
         self._sums.count(new)
-        self._view = None
+        self._is_stale = True
 
     def count_waiting(self, pod: Pod) -> None:
         """Count a pod that selects the pool and stays pending."""
         self._sums.count_waiting(pod)
-        self._view = None
+        self._is_stale = True
 
     @property
     def capacity(self) -> PoolCapacity:
@@ -93,8 +93,8 @@ class LivePool:
     @property
     def view(self) -> PoolView:
         """The pool as admission sees it now; the same object while nothing changes."""
-        if self._view is None:
-            self._view = replace(self._pool.view, room=view_room(self.capacity))
+        if self._is_stale:
+            self._view, self._is_stale = self._view.with_room(view_room(self.capacity)), False
         return self._view
 
 

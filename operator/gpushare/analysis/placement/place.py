@@ -27,8 +27,8 @@ from gpushare.analysis.placement.node_info import (
 from gpushare.analysis.placement.pending import PendingCause, explain_pending
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import NOTHING, Pod
-from gpushare.api.k8s.pod_request import read_pod_request
-from gpushare.api.k8s.pod_shape import PodShape
+from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
+from gpushare.api.k8s.pod_shape import Metadata, PodShape
 from gpushare.api.pool import ModeName
 from gpushare.api.status import PoolCapacity
 from gpushare.core.admission.decide import decide
@@ -133,13 +133,21 @@ class _Placer:
         }
         self._views: tuple[PoolView, ...] = ()
         self._shortlists = Shortlists()
-        self._kinds: dict[bytes, _Kind] = {}
+        self._requests: dict[bytes, PodRequest] = {}
+        self._kinds: dict[tuple[object, ...], _Kind] = {}
 
     def place(self, pod: QueuedPod, uid: str) -> PodPlacement:
-        decision = self._decide(pod)
+        alike = _encode(pod.shape)
+        if (asked := self._requests.get(alike)) is None:
+            asked = self._requests[alike] = read_pod_request(pod.shape)
+        decision = self._decide(asked, pod.namespace)
         if decision.is_refused:
             return PodPlacement(pod, "", cause=PendingCause(decision.reason, decision.message))
-        kind = self._get_kind(apply_decision(pod.shape, decision))
+        # What admission adds to a pod follows from the pool.
+        key = alike, decision.pool, decision.selector
+        if (kind := self._kinds.get(key)) is None:
+            admitted = apply_decision(pod.shape, decision)
+            kind = self._kinds[key] = self._build_kind(read_pod_info(admitted))
         request = kind.info.request
         made = Pod(
             pod.namespace,
@@ -162,22 +170,14 @@ class _Placer:
             kind.cause = explain_pending(kind.info, nodes, decision, self._cluster.unit)
         return PodPlacement(pod, decision.pool or " or ".join(kind.pools), cause=kind.cause)
 
-    def _decide(self, pod: QueuedPod) -> AdmissionDecision:
+    def _decide(self, request: PodRequest, namespace: str) -> AdmissionDecision:
         views = tuple([figures.view for figures in self.figures.values()])
         # The shortlists are kept for as long as this is the same object.
         if len(views) != len(self._views) or any(map(is_not, views, self._views)):
             self._views = views
-        cluster, request = self._cluster, read_pod_request(pod.shape)
-        namespace = cluster.namespaces.get(pod.namespace) or Namespace(pod.namespace)
-        return decide(request, namespace, self._views, cluster.rules, shortlists=self._shortlists)
-
-    def _get_kind(self, admitted: PodShape) -> _Kind:
-        labels = (admitted.metadata and admitted.metadata.labels) or {}
-        about_cards = [labels.get(names.LABEL_CARD_COUNT), labels.get(names.LABEL_CARD_PLACEMENT)]
-        key = msgspec.json.encode((admitted.spec, about_cards))
-        if (kind := self._kinds.get(key)) is None:
-            kind = self._kinds[key] = self._build_kind(read_pod_info(admitted))
-        return kind
+        cluster = self._cluster
+        where = cluster.namespaces.get(namespace) or Namespace(namespace)
+        return decide(request, where, self._views, cluster.rules, shortlists=self._shortlists)
 
     def _build_kind(self, info: PodInfo) -> _Kind:
         pools = tuple(sorted(info.request.selection.find_values(names.LABEL_POOL)))
@@ -211,6 +211,13 @@ class _Placer:
         self.nodes[info.node.name] = info
         if info.pool.name:
             self.figures[info.pool.name].update(info)
+
+
+def _encode(pod: PodShape) -> bytes:
+    """Encode everything that a decision on a pod depends on: all but its name."""
+    metadata = pod.metadata or Metadata()
+    texts = metadata.labels, metadata.annotations, metadata.owner_references
+    return msgspec.json.encode((texts, pod.spec))
 
 
 def place_pods(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> PlacementResult:

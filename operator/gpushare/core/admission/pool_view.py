@@ -1,6 +1,7 @@
 """A pool as admission sees it: what it offers, to which pods, and its free memory."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
@@ -97,14 +98,21 @@ class PoolView:
     observed_at: str = ""
     """Time of the last change of `room`, in ISO 8601; empty while it is not known."""
 
+    def with_room(self, room: Room) -> "PoolView":
+        """Return the view with other free memory, and with the derived values that it has."""
+        view = copy(self)
+        # Frozen, but for this moment. No derived value depends on the room.
+        object.__setattr__(view, "room", room)
+        return view
+
     def without_pending(self, units: int) -> "PoolView":
         """Return the view as if no pod that asks for `units` waited for a card here."""
         room = self.room
         if room is None:
             return self
         units = min(units, room.pending)
-        return replace(
-            self, room=replace(room, pending=room.pending - units, requested=room.requested - units)
+        return self.with_room(
+            replace(room, pending=room.pending - units, requested=room.requested - units)
         )
 
     @property
