@@ -5,7 +5,7 @@ chooses the cards, by the rule of its edition. Both ledgers are those of `core/c
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
 from gpushare import names
@@ -123,7 +123,7 @@ def put_pod(info: NodeInfo, pod: PodInfo, placed: Pod) -> NodeInfo:
     _add(scored, pod.scored)
     pods = (*info.pods, placed)
     cards = measure_cards(info.node, pods, info.unhealthy) if placed.gpu_memory else info.cards
-    return replace(info, pods=pods, cards=cards, requested=requested, scored=scored)
+    return NodeInfo(info.node, info.pool, pods, info.unhealthy, cards, requested, scored)
 
 
 def list_host_shortages(pod: PodInfo, info: NodeInfo) -> list[tuple[str, float, float]]:

@@ -6,7 +6,7 @@ kube-scheduler takes any of those with the best score.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heapify, heappop, heapreplace
 from operator import is_not
@@ -148,20 +148,12 @@ class _Placer:
         if (kind := self._kinds.get(key)) is None:
             admitted = apply_decision(pod.shape, decision)
             kind = self._kinds[key] = self._build_kind(read_pod_info(admitted))
-        request = kind.info.request
-        made = Pod(
-            pod.namespace,
-            pod.name,
-            uid,
-            requests=request.requests,
-            card_memory=request.card_memory,
-            card_count=request.card_count or 1,
-        )
         if (found := self._take_best(kind)) is not None:
             info, cards = found
-            bound = replace(made, node=info.node.name, phase="Running", cards=cards)
+            bound = _build_pod(pod, uid, asked, info.node.name, cards)
             self._update(put_pod(info, kind.info, bound))
             return PodPlacement(pod, info.pool.name, info.node.name, cards)
+        made = _build_pod(pod, uid, asked)
         for name in kind.pools:
             if name in self.figures:
                 self.figures[name].count_waiting(made)
@@ -211,6 +203,26 @@ class _Placer:
         self.nodes[info.node.name] = info
         if info.pool.name:
             self.figures[info.pool.name].update(info)
+
+
+def _build_pod(
+    pod: QueuedPod,
+    uid: str,
+    request: PodRequest,
+    node: str = "",
+    cards: Mapping[int, int] = NOTHING,
+) -> Pod:
+    return Pod(
+        pod.namespace,
+        pod.name,
+        uid,
+        node,
+        "Running" if node else "Pending",
+        requests=request.requests,
+        card_memory=request.card_memory,
+        card_count=request.card_count or 1,
+        cards=cards,
+    )
 
 
 def _encode(pod: PodShape) -> bytes:
