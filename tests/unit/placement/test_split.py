@@ -6,17 +6,24 @@ from gpushare import names
 from gpushare.analysis.placement.cluster import find_members
 from gpushare.analysis.placement.split import Split, roll_out
 from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node, a_pool, a_snapshot
+from tests.kit.values.objects import (
+    MEMORY,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_snapshot,
+)
 from tests.kit.values.placements import a_member
 
 WHOLE = names.RESOURCE_WHOLE_GPU
 
 
-def _roll_out(node: Node, pool: Pool, **pods: str) -> Split:
-    bound = tuple(a_gpu_pod(name, node=node.name) for name in pods)
-    snapshot = a_snapshot(pools=(pool,), nodes=(node,), pods=bound)
-    return roll_out(snapshot, find_members(snapshot), set(pods.values()), "GiB")
+def _roll_out(node: Node, pool: Pool, *pods: Pod) -> Split:
+    snapshot = a_snapshot(pools=(pool,), nodes=(node,), pods=pods)
+    return roll_out(snapshot, find_members(snapshot), "GiB")
 
 
 def _convert(node: Node, pool: Pool) -> Node:
@@ -81,6 +88,23 @@ def test_a_pool_that_observes_changes_nothing() -> None:
     assert _convert(node, a_pool(reconcile="Observe")) == node
 
 
-def test_pods_that_are_displaced_are_gone() -> None:
-    split = _roll_out(a_node(), a_pool(), gone="default/gone", stays="default/other")
-    assert [pod.name for pod in split.snapshot.pods["gpu-1"]] == ["stays"]
+def test_pods_on_a_node_whose_mode_changes_are_displaced() -> None:
+    node = a_member("gpu-1", a_pool(schedule="share"))
+    split = _roll_out(node, a_pool(), a_gpu_pod("gone"), a_plugin_pod("plugin"))
+    assert split.displaced == {"uid-of-gone"}
+    assert [pod.uid for pod in split.snapshot.pods["gpu-1"]] == ["plugin"]
+    assert split.changes == 1
+
+
+def test_pods_that_select_the_former_pool_are_displaced() -> None:
+    node = a_member("gpu-1", a_pool("former"))
+    selects = frozenset({(names.LABEL_POOL, "former")})
+    split = _roll_out(node, a_pool(), a_gpu_pod("gone", selects=selects), a_gpu_pod("stays"))
+    assert split.displaced == {"uid-of-gone"}
+    assert split.changes == 0
+
+
+def test_the_isolation_flip_of_the_basic_edition_displaces_nobody() -> None:
+    node = a_member("gpu-1", a_pool(schedule="share", edition="Basic"))
+    split = _roll_out(node, a_pool(edition="Basic"), a_gpu_pod("stays"))
+    assert (split.displaced, split.changes) == (frozenset(), 1)

@@ -137,7 +137,7 @@ class _Placer:
         self._kinds: dict[tuple[object, ...], _Kind] = {}
 
     def place(self, pod: QueuedPod, uid: str) -> PodPlacement:
-        alike = _encode(pod.shape)
+        alike = encode_pod(pod.shape)
         if (asked := self._requests.get(alike)) is None:
             asked = self._requests[alike] = read_pod_request(pod.shape)
         decision = self._decide(asked, pod.namespace)
@@ -225,7 +225,7 @@ def _build_pod(
     )
 
 
-def _encode(pod: PodShape) -> bytes:
+def encode_pod(pod: PodShape) -> bytes:
     """Encode everything that a decision on a pod depends on: all but its name."""
     metadata = pod.metadata or Metadata()
     texts = metadata.labels, metadata.annotations, metadata.owner_references

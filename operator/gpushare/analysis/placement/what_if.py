@@ -70,18 +70,17 @@ def ask_what_if(
 ) -> WhatIf:
     """Place what waits, and then the `new` pods; `pools` is the snapshot with other pools, of which
     those `asked` are new or changed."""
-    waiting, left_out = _list_waiting(seen)
+    waiting, left_out = list_waiting(seen)
     queue = [*waiting, *new]
-    hosts = _read_hosts(seen)
+    hosts = read_hosts(seen)
     now = _build(seen, seen.snapshot, find_members(seen.snapshot), hosts)
     before, today = place_pods(now, []), place_pods(now, queue)
     if pools is None:
         return WhatIf(before, today, left_out=left_out)
     forecasts = forecast_pools(pools, asked, seen.setup, seen.now)
-    displaced = {name for each in forecasts for step in each.steps for name in step.pods}
     members = find_members(pools)
-    split = roll_out(pools, members, displaced, seen.setup.memory_unit)
-    moved = _list_displaced(seen, displaced, now)
+    split = roll_out(pools, members, seen.setup.memory_unit)
+    moved = list_displaced(seen, split.displaced, now)
     then = _build(seen, split.snapshot, members, hosts)
     placed = place_pods(then, [*moved, *queue])
     return WhatIf(before, today, placed, forecasts, split.unknown, left_out)
@@ -96,12 +95,12 @@ def _build(
     return build_cluster(snapshot, members, seen.namespaces, hosts, seen.setup, seen.now)
 
 
-def _read_hosts(seen: Observed) -> dict[str, PodInfo]:
+def read_hosts(seen: Observed) -> dict[str, PodInfo]:
     pods = (pod for pods in seen.snapshot.pods.values() for pod in pods)
     return {pod.uid: read_pod_info(seen.shapes[pod.uid]) for pod in pods if pod.uid in seen.shapes}
 
 
-def _list_waiting(seen: Observed) -> tuple[list[QueuedPod], dict[str, int]]:
+def list_waiting(seen: Observed) -> tuple[list[QueuedPod], dict[str, int]]:
     """List the pods that a scheduler may place now, oldest first; count the others."""
     left_out: dict[str, int] = {}
     queue = []
@@ -121,14 +120,13 @@ def _list_waiting(seen: Observed) -> tuple[list[QueuedPod], dict[str, int]]:
     return queue, left_out
 
 
-def _list_displaced(
+def list_displaced(
     seen: Observed, displaced: Collection[str], now: PlacementCluster
 ) -> Iterable[QueuedPod]:
     """List the pods that must go from nodes that change, as their owners wrote them."""
     views = [pool.view for pool in now.pools]
     for pod in sorted((p for pods in seen.snapshot.pods.values() for p in pods), key=_sort_by_age):
-        is_recreated = pod.requests and not pod.deleting
-        if is_recreated and f"{pod.namespace}/{pod.name}" in displaced:
+        if pod.uid in displaced and pod.requests and not pod.deleting:
             yield _queue(pod, rewind(seen.shapes[pod.uid], views), PodOrigin.DISPLACED)
 
 

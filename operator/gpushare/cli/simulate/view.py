@@ -1,6 +1,7 @@
 """Builds the answer of `gpushare simulate`: what would run in each pool, and what would not."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
@@ -31,7 +32,8 @@ from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import describe_capacity
 from gpushare.cli.output.tables import build_section, build_table
 from gpushare.cli.plan.view import build_forecast, check_updates, describe_forecast
-from gpushare.cli.simulate.queue import Wanted, list_wanted
+from gpushare.cli.simulate.queue import Wanted, WantedPods, list_wanted
+from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 Json = dict[str, Any]
 
@@ -44,30 +46,35 @@ _PENDING = "NAMESPACE:namespace,POD:name,PODS:pods,POOL:pool,REASON:reason,WHY:m
 _PLACED = "NAMESPACE:namespace,POD:name,POOL:pool,NODE:node,GPU:gpus"
 
 
-def simulate_pods(access: Access, pools: Sequence[Given], wanted: Wanted) -> Answer:
-    """Simulate what waits and what is `wanted`, on the pools as they are and as `pools` says.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A cluster, with pools and pods that a user gave."""
 
-    Raises `CommandError`, and what `errors_as_sentences` knows.
-    """
+    cluster: Cluster
+    seen: ObservedCluster
+    observed: Observed
+    given: GivenPools | None
+    """None without manifests of pools."""
+    new: WantedPods
+    files: tuple[str, ...]
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """The cluster with the given pools."""
+        snapshot = self.seen.snapshot
+        return with_pools(snapshot, self.given.pools) if self.given is not None else snapshot
+
+
+def ask(access: Access, pools: Sequence[Given], wanted: Wanted) -> Question:
+    """Read the cluster, and what a user gave. Raises `CommandError`, and what
+    `errors_as_sentences` knows."""
     new = list_wanted(wanted, access.find_namespace(wanted.namespace) if wanted.objects else "")
     cluster = access.read(*Kind)
     given = find_pools(pools, cluster.pools or (), cluster.taken_at) if pools else None
     seen = observe_cluster(cluster) if pools else observe_pools(cluster)
-    present = {pool.name: pool for pool in seen.snapshot.pools}
-    asked: set[str] = set()
-    changed = None
     if given is not None:
-        check_updates(given, present)
-        asked = {pool.name for pool in given.pools}
-        changed = with_pools(seen.snapshot, given.pools)
-    answer = ask_what_if(_observe(cluster, seen), new.pods, changed, asked)
-    skipped = [*new.skipped, *(given.skipped if given is not None else ())]
-    document = _describe(answer, skipped, given, pools)
-    return build_answer(document, _build_page, cluster, OF_STACKS, seen.known, ROUTED_BY)
-
-
-def _observe(cluster: Cluster, seen: ObservedCluster) -> Observed:
-    return Observed(
+        check_updates(given, {pool.name: pool for pool in seen.snapshot.pools})
+    observed = Observed(
         seen.snapshot,
         read_shapes(cluster.pods),
         seen.unbound,
@@ -75,15 +82,32 @@ def _observe(cluster: Cluster, seen: ObservedCluster) -> Observed:
         seen.known.setup,
         cluster.taken_at,
     )
+    files = tuple(sorted({each.source for each in pools}))
+    return Question(cluster, seen, observed, given, new, files)
 
 
-def _describe(
-    answer: WhatIf, skipped: Sequence[str], given: GivenPools | None, files: Sequence[Given]
-) -> Json:
+def simulate_pods(access: Access, pools: Sequence[Given], wanted: Wanted) -> Answer:
+    """Simulate what waits and what is `wanted`, on the pools as they are and as `pools` says.
+
+    Raises `CommandError`, and what `errors_as_sentences` knows.
+    """
+    asked = ask(access, pools, wanted)
+    given = {pool.name for pool in asked.given.pools} if asked.given is not None else set()
+    changed = asked.snapshot if asked.given is not None else None
+    answer = ask_what_if(asked.observed, asked.new.pods, changed, given)
+    document = describe_what_if(answer, asked)
+    known = asked.seen.known
+    return build_answer(document, build_what_if, asked.cluster, OF_STACKS, known, ROUTED_BY)
+
+
+def describe_what_if(answer: WhatIf, asked: Question) -> Json:
+    """Describe the answer to a question."""
     result = answer.split or answer.today
     queue = [each for each in result.pods if each.pod.origin is not PodOrigin.DISPLACED]
     displaced = [each for each in result.pods if each.pod.origin is PodOrigin.DISPLACED]
+    given = asked.given
     kept = given.kept if given is not None else {}
+    present = {pool.name for pool in answer.before.pools}
     return {
         "pods": len(queue),
         "placed": _count_placed(queue),
@@ -103,12 +127,12 @@ def _describe(
         "unknownNodes": list(answer.unknown),
         "leftOut": [{"why": why, "pods": n} for why, n in sorted(answer.left_out.items())],
         "plan": [
-            {"new": each.pool.name not in {p.name for p in answer.before.pools}, "fromFile": True}
+            {"new": each.pool.name not in present, "fromFile": True}
             | describe_forecast(each, kept.get(each.pool.name, ()))
             for each in answer.forecasts
         ],
-        "files": sorted({each.source for each in files}),
-        "skipped": list(skipped),
+        "files": list(asked.files),
+        "skipped": [*asked.new.skipped, *(given.skipped if given is not None else ())],
         "notModelled": list(NOT_MODELLED),
     }
 
@@ -176,7 +200,8 @@ def _describe_placement(each: PodPlacement) -> Json:
     }
 
 
-def _build_page(document: Json, wide: bool) -> Iterator[Line]:
+def build_what_if(document: Json, wide: bool) -> Iterator[Line]:
+    """Build the page of the answer."""
     yield (Styled(_summarize(document), "bold"),)
     has_split = document["placedToday"] is not None
     rows = [_build_pool_row(pool, has_split=has_split) for pool in document["pools"]]
@@ -201,8 +226,9 @@ def _build_page(document: Json, wide: bool) -> Iterator[Line]:
         yield (Styled("What the pools change", "bold"),)
         for pool in document["plan"]:
             yield from build_forecast(pool, wide=wide)
-        files = " ".join(f"-f {quote(file)}" for file in document["files"])
-        yield (f"  to change them so, run: kubectl apply {files}",)
+        if document["files"]:
+            files = " ".join(f"-f {quote(file)}" for file in document["files"])
+            yield (f"  to change them so, run: kubectl apply {files}",)
     yield ()
     told = "Simulated is how many pods run, not where. docs/simulate.md lists what is not modelled"
     yield (Styled(told, "dim"),)
