@@ -8,7 +8,7 @@ import typer
 
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
-from gpushare.cli.input.object_names import check_namespace_name
+from gpushare.cli.input.object_names import check_name, check_namespace_name
 
 if TYPE_CHECKING:
     from gpushare.cli.cluster.access import Access
@@ -27,6 +27,7 @@ def add_simulate_command(app: typer.Typer) -> None:
         simulate -f pools.yaml --pods trainer.yaml --from cluster.json -o json
         simulate --search nodepool=np1 --pools train,infer,whole
         simulate --search nodepool=np1 --pools train,infer,whole -o yaml > pools.yaml
+        simulate --free 12 --pool train
         """,
     )(options.reads_cluster(simulate))
 
@@ -76,6 +77,15 @@ def simulate(
         str,
         typer.Option(metavar="<pool,...>", help="With --search: pools of the cluster, or of -f."),
     ] = "",
+    free: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Find the pods that would have to move for a pod of so many units."
+        ),
+    ] = None,
+    pool: Annotated[
+        str, typer.Option(help="With --free: the pool of the pod.", callback=check_name)
+    ] = "",
     from_file: Annotated[
         Path | None, typer.Option("--from", metavar="<path>", help="The same as --snapshot.")
     ] = None,
@@ -93,6 +103,10 @@ def simulate(
     -o yaml prints its pools. Up to 25,000 splits are all tried, such as those of 200 equal nodes
     over three pools; of more only some.
 
+    With --free, the fewest units are found whose move gives one more pod a card of the pool, and
+    where each moved pod would run. A pod without a controller is never moved.
+    PodDisruptionBudgets are not read: an eviction keeps them.
+
     How many pods run and which stay pending is simulated, not on which node each runs.
     docs/simulate.md lists what is not modelled.
     """
@@ -104,6 +118,13 @@ def simulate(
     if bool(search) is not bool(pools):
         missing, given = ("--pools", "--search") if search else ("--search", "--pools")
         raise typer.BadParameter(f"requires {missing}", param_hint=given)
+    if (free is not None) is not bool(pool):
+        missing, given = ("--pool", "--free") if pool == "" else ("--free", "--pool")
+        raise typer.BadParameter(f"requires {missing}", param_hint=given)
+    if free is not None and (files or pods or search):
+        raise typer.BadParameter(
+            "can't be combined with -f, --pods or --search", param_hint="--free"
+        )
     if from_file is not None:
         if access.snapshot is not None:
             raise typer.BadParameter("is the same as --snapshot", param_hint="--from")
@@ -112,6 +133,10 @@ def simulate(
     from gpushare.cli.simulate.queue import Wanted
     from gpushare.cli.simulate.view import simulate_pods
 
+    if free is not None:
+        from gpushare.cli.simulate.free_view import find_free
+
+        return find_free(access, pool, free)
     wanted = Wanted(read_objects(pods) if pods else (), count, namespace)
     manifests = read_objects(files, recursive=recursive) if files else ()
     if search:

@@ -114,7 +114,7 @@ def describe_what_if(answer: WhatIf, asked: Question) -> Json:
         "placedToday": answer.today.placed if answer.split else None,
         "pools": list(_describe_pools(answer)),
         "pending": list(_describe_pending(result)),
-        "placements": [_describe_placement(each) for each in result.pods if each.node],
+        "placements": [describe_placement(each) for each in result.pods if each.node],
         "displaced": {
             "pods": len(displaced),
             "placed": _count_placed(displaced),
@@ -189,7 +189,8 @@ def _describe_pending(result: PlacementResult) -> Iterator[Json]:
         }
 
 
-def _describe_placement(each: PodPlacement) -> Json:
+def describe_placement(each: PodPlacement) -> Json:
+    """Describe where a pod would run."""
     return {
         "origin": str(each.pod.origin),
         "namespace": each.pod.namespace,
