@@ -308,9 +308,9 @@ clean: ## Remove what the targets made here (built binaries stay in the user's c
 	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-BENCHES = event labels rollout memory admission answers load planner
+BENCHES = event labels rollout memory admission answers load planner simulate
 .PHONY: bench
-bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admission, answers, load or planner (ARGS="--help")
+bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admission, answers, load, planner or simulate (ARGS="--help")
 	@test -n "$(filter $(BENCHES),$(BENCH))" || { echo "make bench: say which, BENCH=event; there are $(BENCHES)" >&2; exit 1; }
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 7200 $(BIN)/python -m bench.$(BENCH) $(ARGS)

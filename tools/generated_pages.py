@@ -67,11 +67,12 @@ _ENTRIES = {
 """Examples of configurations in NVIDIA's ConfigMap, by name."""
 _PART = re.compile(r"(?<=<!-- from the program: )([\w ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _SNAPSHOT = """\
-Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
-{variables}, and not where else its value is read from; of `managedFields` manager, operation, time,
-and which of the operator's labels and annotations, the cordon and a pool's spec it owns; of
-`nodeAffinity` the required terms; of `conditions` Ready and PodScheduled; of a DaemonSet's images
-the names, without registry and tag.
+Of `limits`, `requests`, `allocatable` and `capacity` `cpu`, `memory` and what begins with
+{prefixes}; of `env` {variables}, and not where
+else its value is read from; of `managedFields` manager, operation, time, and which of the
+operator's labels and annotations, the cordon and a pool's spec it owns; of `nodeAffinity` the
+required terms; of `conditions` Ready and PodScheduled; of a DaemonSet's images the names, without
+registry and tag.
 
 Of the operator's Deployments, where they may be read, these variables and no other: {settings}.
 """

@@ -30,6 +30,7 @@ from gpushare.cli.migrate.command import add_migrate
 from gpushare.cli.output.answer import give_output_up, print_note, print_text
 from gpushare.cli.plan.command import add_plan_commands
 from gpushare.cli.render.command import render
+from gpushare.cli.simulate.command import add_simulate_command
 from gpushare.cli.ui.command import add_ui_command
 from gpushare.names import PoolFate
 
@@ -51,6 +52,7 @@ add_inspect_commands(app)
 add_explain_commands(app)
 add_ui_command(app)
 add_plan_commands(app)
+add_simulate_command(app)
 add_freeze_commands(app)
 add_adopt(app)
 add_migrate(app)

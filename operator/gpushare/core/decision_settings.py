@@ -29,6 +29,11 @@ def build_planner(settings: Settings) -> Planner:
         may_tear_down=settings.allow_teardown_jobs,
         memory_unit=settings.memory_unit,
         max_joins=settings.max_joins,
-        # Labels of ours follow from the pool, and a node that joins has them only a moment later.
-        published_keys=PUBLISHED_KEYS.union(settings.node_label_keys) - names.NODE_LABELS,
+        published_keys=list_published_keys(settings),
     )
+
+
+def list_published_keys(settings: Settings) -> frozenset[str]:
+    """List the keys of the labels of nodes that pools publish in their status."""
+    # Labels of ours follow from the pool, and a node that joins has them only a moment later.
+    return PUBLISHED_KEYS.union(settings.node_label_keys) - names.NODE_LABELS

@@ -25,7 +25,7 @@ def test_of_a_pod_stays_what_it_asks_of_gpus_and_nothing_that_it_does() -> None:
             {"name": "CGPU_DISABLE", "valueFrom": secret},
         ],
     }
-    main["resources"]["limits"]["memory"] = "4Gi"
+    main["resources"]["limits"] |= {"memory": "4Gi", "example.com/gold": "1"}
     pod["spec"] |= {"volumes": [{"name": "gold"}], "imagePullSecrets": [{"name": "key"}]}
 
     assert keep_object(Kind.PODS, pod) == {
@@ -41,7 +41,7 @@ def test_of_a_pod_stays_what_it_asks_of_gpus_and_nothing_that_it_does() -> None:
                     "name": "main",
                     "env": [{"name": "CGPU_DISABLE", "valueFrom": {"secretKeyRef": {}}}],
                     "resources": {
-                        "limits": {"aliyun.com/gpu-mem": "3"},
+                        "limits": {"aliyun.com/gpu-mem": "3", "memory": "4Gi"},
                         "requests": {"aliyun.com/gpu-mem": "3"},
                     },
                 },

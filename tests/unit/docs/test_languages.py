@@ -23,6 +23,7 @@ TRANSLATED = [
             "rollout",
             "runbooks",
             "security-questions",
+            "simulate",
             "teardown",
             "tenants",
         )

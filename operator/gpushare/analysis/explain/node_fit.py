@@ -26,7 +26,7 @@ from gpushare.core.deviceplugin.scheduler_errors import RESTART
 from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.names import Reason
 
-_PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
+PASSES, ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
 """Weights of rejections: they end automatically; the pod, or an administrator, changes something;
 something is repaired."""
 
@@ -78,6 +78,11 @@ class NodeFit:
     def fits(self) -> bool:
         return not self.rejections
 
+    @property
+    def smallest_change(self) -> str:
+        """Everything that must change on the node, or with the pod, until it fits."""
+        return f"On node {self.node}: {', and '.join(each.remedy for each in self.rejections)}"
+
 
 def judge_place(request: PodRequest, tolerations: Tolerations, place: Place) -> NodeFit:
     """Find everything that keeps the pod, as admitted, off that node."""
@@ -115,6 +120,12 @@ def add_scheduler_rejection(
 
 def find_smallest_change(fits: Sequence[NodeFit]) -> str | None:
     """Find the smallest change that lets the pod run; None where a node fits, or there is none."""
+    return None if (nearest := find_nearest(fits)) is None else nearest.smallest_change
+
+
+def find_nearest(fits: Sequence[NodeFit]) -> NodeFit | None:
+    """Find the node on which the smallest change lets the pod run; None where one fits, or there is
+    none."""
     if not fits or any(fit.fits for fit in fits):
         return None
 
@@ -123,10 +134,7 @@ def find_smallest_change(fits: Sequence[NodeFit]) -> str | None:
         shortage = sum(rejection.shortage for rejection in fit.rejections)
         return weights, len(fit.rejections), shortage, fit.node
 
-    least = min(fits, key=ado)
-    return (
-        f"On node {least.node}: {', and '.join(rejection.remedy for rejection in least.rejections)}"
-    )
+    return min(fits, key=ado)
 
 
 def _find_label_rejections(selection: NodeSelection, node: Node) -> Iterator[Rejection]:
@@ -153,7 +161,7 @@ def _find_state_rejections(tolerations: Tolerations, place: Place) -> Iterator[R
         yield Rejection(plan.reason, told, remedy, _MEND)
     elif plan is not None and place.is_changing:
         told = f"the node's isolation change is in progress: {plan.message}"
-        yield Rejection(plan.reason, told, "wait for the isolation change to finish", _PASSES)
+        yield Rejection(plan.reason, told, "wait for the isolation change to finish", PASSES)
     elif node.unschedulable and not tolerates(tolerations, Taint(CORDON)):
         told = f"the node is cordoned by {'the operator' if node.owns_cordon else 'a user'}"
         remedy = f"run kubectl uncordon {quote(node.name)}"
@@ -166,7 +174,7 @@ def _find_state_rejections(tolerations: Tolerations, place: Place) -> Iterator[R
             continue
         told = f"the pod does not tolerate taint {taint}"
         remedy = f"tolerate {taint} (spec.workloads.tolerations of the pool adds it to all pods)"
-        weight = _ADAPT
+        weight = ADAPT
         if taint.key.startswith(CONDITION_PREFIX):
             remedy = f"fix what {taint.key} says of the node; Kubernetes then removes the taint"
             weight = _MEND
@@ -180,7 +188,7 @@ def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejec
     trouble = find_card_trouble(request, place.pool.edition)
     if trouble is not None and (not request.card_memory or place.node.gpu_count > 1):
         reason, message = trouble
-        yield Rejection(reason, message, "let one container ask for all GPU memory", _ADAPT)
+        yield Rejection(reason, message, "let one container ask for all GPU memory", ADAPT)
     measured = measure_cards(place.node, place.pods, place.unhealthy_cards)
     asked, cards = ask_per_card(request, place.pool)
     unit, total = place.unit, measured[0].total if measured else 0
@@ -196,7 +204,7 @@ def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejec
         wait = f", and wait until pods free {total - block} {unit} more" if waits else ""
         told = f"the pod asks for {asked} {unit} {on}, but the node's cards have {total}"
         remedy = f"ask for at most {total if waits else fits} {unit} on a card{wait}"
-        weight = _ADAPT + (_PASSES if waits else 0)
+        weight = ADAPT + (PASSES if waits else 0)
         yield Rejection(Reason.LARGER_THAN_ANY_CARD, told, remedy, weight, asked - total)
         return
     least = total if whole else asked
@@ -204,7 +212,7 @@ def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejec
         return
     instead = "" if whole or not block else f", or ask for {block} {unit} {on}"
     told = f"the pod needs {least} {unit} free {on}, but the node has {_list(free)} {unit} free"
-    remedy, weight = f"wait until pods free {least - block} {unit} more{instead}", _PASSES
+    remedy, weight = f"wait until pods free {least - block} {unit} more{instead}", PASSES
     for unused, closed in _find_closed_cards(measured, place.node.name):
         told = f"{told}. {closed.message}"
         if unused >= least:
@@ -224,7 +232,7 @@ def _find_closed_cards(cards: Sequence[CardMemory], node: str) -> Iterator[tuple
         elif unused > 0 and not card.free:
             why = f"GPU {index} has {MAX_CGPU_PODS} pods, the maximum under cGPU"
             remedy = f"wait until a pod on GPU {index} ends"
-            yield unused, Rejection(Reason.NO_FREE_BLOCK, why, remedy, _PASSES)
+            yield unused, Rejection(Reason.NO_FREE_BLOCK, why, remedy, PASSES)
 
 
 def _tell_too_few(request: PodRequest, place: Place, cards: int, there: int) -> Rejection:
@@ -236,7 +244,7 @@ def _tell_too_few(request: PodRequest, place: Place, cards: int, there: int) -> 
     then = [*_find_memory_rejections(structs.replace(request, card_count=there), place)]
     remedies = [f"set the pod's label {names.LABEL_CARD_COUNT} to {there}"]
     remedies += [each.remedy for each in then]
-    weight = _ADAPT + sum(each.weight for each in then)
+    weight = ADAPT + sum(each.weight for each in then)
     return Rejection(Reason.TOO_FEW_CARDS, message, ", and ".join(remedies), weight, cards - there)
 
 
@@ -260,7 +268,7 @@ def _find_amount_rejections(asks: Mapping[str, int], place: Place) -> Iterator[R
             remedy = f"ask for at most {free} {resource}"
         else:
             remedy = f"ask for at most {offered} {resource}, and wait until pods free them"
-        weight = _PASSES if asked <= offered else _ADAPT
+        weight = PASSES if asked <= offered else ADAPT
         yield Rejection(Reason.NOT_ENOUGH_FREE, told, remedy, weight, asked - free)
 
 
@@ -273,7 +281,7 @@ def _explain_not_offered(resource: str, place: Place) -> Rejection:
         offers = ", ".join(sorted(offered)) or "nothing"
         told = f"the node does not offer {resource}: mode {pool.schedule} of its pool has none"
         remedy = f"ask for what mode {pool.schedule} offers ({offers})"
-        return Rejection(Reason.RESOURCE_NOT_OFFERED, told, remedy, _ADAPT)
+        return Rejection(Reason.RESOURCE_NOT_OFFERED, told, remedy, ADAPT)
     held_up = plan is not None and plan.state in (NodeState.BLOCKED, NodeState.FAILED)
     why = f" ({plan.reason}: {plan.message})" if plan is not None and held_up else ""
     told = f"the node does not offer {resource}{why}"

@@ -91,15 +91,24 @@ def count_gpu_requests(spec: Spec) -> Amounts:
 
 def count_host_requests(spec: Spec) -> HostResources:
     """Count the CPU and the memory that a pod spec requests, as kube-scheduler does."""
-    starting = spec.init_containers or ()
-    running = [_count_host(container) for container in spec.containers or ()]
-    asked = add_up(running, starting, map(_count_host, starting))
+    asked = count_host_amounts(spec)
     return HostResources(asked.get("cpu", 0), asked.get("memory", 0) // 2**30)
 
 
-def _count_host(container: Container) -> Amounts:
-    requests = (container.resources and container.resources.requests) or {}
-    return {name: parse_scaled(str(requests.get(name)), n) or 0 for name, n in _HOST_SCALES.items()}
+def count_host_amounts(spec: Spec, unset: Mapping[str, int] = NO_AMOUNTS) -> Amounts:
+    """Count thousandths of a CPU (`cpu`) and bytes of memory (`memory`) that a pod spec requests,
+    as kube-scheduler does; a container without a request counts as `unset`."""
+    starting = spec.init_containers or ()
+    running = [_count_host(container, unset) for container in spec.containers or ()]
+    return add_up(running, starting, (_count_host(each, unset) for each in starting))
+
+
+def _count_host(container: Container, unset: Mapping[str, int]) -> Amounts:
+    resources = container.resources or Resources()
+    # The API server takes a limit for a missing request.
+    asked = {**(resources.limits or {}), **(resources.requests or {})}
+    found = {name: parse_scaled(str(asked.get(name)), n) for name, n in _HOST_SCALES.items()}
+    return {name: unset.get(name, 0) if n is None else n for name, n in found.items()}
 
 
 def count_card_memory(running: Iterable[Amounts]) -> int:

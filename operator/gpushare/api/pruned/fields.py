@@ -16,9 +16,12 @@ from gpushare.settings import Variable
 GPU_PREFIXES = ("aliyun.com/", "nvidia.com/")
 
 
+_HOST = ("cpu", "memory")
+
+
 def _amounts(value: Any) -> dict[str, Any] | None:
-    """Keep the quantities of GPU resources."""
-    return keep_entries(value, GPU_PREFIXES, (str, int))
+    """Keep the quantities of GPU resources, of CPU and of memory."""
+    return keep_entries(value, (*GPU_PREFIXES, *_HOST), (str, int, float))
 
 
 def _hide_source(value: Any) -> dict[str, Any] | None:

@@ -93,9 +93,9 @@ def snapshot(
 
     Secrets and logs are not read; of ConfigMaps only those of kube-system that list unhealthy cards
     are kept, and the one that NVIDIA's device plugin loads. Of a pod that asks for GPUs, or runs a
-    device plugin, only its node selection and its GPU requests are kept; of other pods nothing; of
-    the operator's Deployments its settings. The
-    manual (docs/cli.md) lists each field.
+    device plugin, only its node selection and its requests of GPUs, CPU and memory are kept; of
+    other pods nothing; of the operator's Deployments its settings. The manual (docs/cli.md) lists
+    each field.
     """
     with errors_as_sentences():
         from gpushare.api.pruned.cluster import Kind

@@ -15,13 +15,14 @@ from gpushare.analysis.forecast.steps import NodeForecast
 from gpushare.analysis.node_findings import group_by_code
 from gpushare.analysis.program_name import name_command
 from gpushare.api.manifest import ManifestError, check_update
+from gpushare.api.pool import Pool
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import build_setup_lines, describe_setup
 from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, observe_pools, with_pools
 from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
-from gpushare.cli.input.pools import find_pools
+from gpushare.cli.input.pools import GivenPools, find_pools
 from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import describe_plan
 from gpushare.cli.output.tables import build_table
@@ -41,17 +42,22 @@ def plan_manifests(access: Access, objects: Sequence[Given], at: datetime | None
     given = find_pools(objects, cluster.pools or (), cluster.taken_at)
     seen = observe_cluster(cluster)
     present = {pool.name: pool for pool in seen.snapshot.pools}
+    check_updates(given, present)
+    asked = {pool.name for pool in given.pools}
+    snapshot = with_pools(seen.snapshot, given.pools)
+    forecasts = forecast_pools(snapshot, asked, seen.known.setup, cluster.taken_at, at)
+    new = asked - present.keys()
+    return _answer(forecasts, seen.known, new=new, kept=given.kept, others=given.skipped)
+
+
+def check_updates(given: GivenPools, present: Mapping[str, Pool]) -> None:
+    """Raise `CommandError` where the API server would refuse to change a `present` pool so."""
     for pool in given.pools:
         try:
             if (old := present.get(pool.name)) is not None:
                 check_update(old, pool)
         except ManifestError as error:
             raise CommandError(Exit.MANIFEST, str(error)) from error
-    asked = {pool.name for pool in given.pools}
-    snapshot = with_pools(seen.snapshot, given.pools)
-    forecasts = forecast_pools(snapshot, asked, seen.known.setup, cluster.taken_at, at)
-    new = asked - present.keys()
-    return _answer(forecasts, seen.known, new=new, kept=given.kept, others=given.skipped)
 
 
 def plan_pool(access: Access, name: str, at: datetime | None = None) -> Answer:
@@ -85,7 +91,7 @@ def _answer(
         "changes": not is_empty,
         "pools": [
             {"new": each.pool.name in new, "fromFile": not is_there}
-            | _describe(each, kept.get(each.pool.name, ()))
+            | describe_forecast(each, kept.get(each.pool.name, ()))
             for each in forecasts
         ],
         "skipped": list(others),
@@ -94,7 +100,8 @@ def _answer(
     return Answer(document, _build_page, exit_code=Exit.OK if is_empty else Exit.CHANGES)
 
 
-def _describe(forecast: PoolForecast, kept: Sequence[KeptField]) -> Json:
+def describe_forecast(forecast: PoolForecast, kept: Sequence[KeptField]) -> Json:
+    """Describe everything that the controller will do for a pool."""
     pool, plan, duration = forecast.pool, forecast.plan, forecast.duration
     return {
         "name": pool.name,
@@ -163,14 +170,15 @@ def _build_page(document: Json, wide: bool) -> Iterator[Line]:
     for number, pool in enumerate(document["pools"]):
         if number:
             yield ()
-        yield from _build_pool(pool, wide=wide)
+        yield from build_forecast(pool, wide=wide)
     if document["skipped"]:
         yield ()
         yield (f"Skipped, because they are not pools: {', '.join(document['skipped'])}",)
     yield from build_setup_lines(document, wide=wide)
 
 
-def _build_pool(document: Json, *, wide: bool) -> Iterator[Line]:
+def build_forecast(document: Json, *, wide: bool) -> Iterator[Line]:
+    """Build the lines of a pool's forecast."""
     name, plan_hash = document["name"], document["hash"]
     what = "new, " if document["new"] else ""
     matched = document["nodes"]["matched"]

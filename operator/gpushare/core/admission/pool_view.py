@@ -1,6 +1,7 @@
 """A pool as admission sees it: what it offers, to which pods, and its free memory."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
@@ -97,14 +98,21 @@ class PoolView:
     observed_at: str = ""
     """Time of the last change of `room`, in ISO 8601; empty while it is not known."""
 
+    def with_room(self, room: Room) -> "PoolView":
+        """Return the view with other free memory, and with the derived values that it has."""
+        view = copy(self)
+        # Frozen, but for this moment. No derived value depends on the room.
+        object.__setattr__(view, "room", room)
+        return view
+
     def without_pending(self, units: int) -> "PoolView":
         """Return the view as if no pod that asks for `units` waited for a card here."""
         room = self.room
         if room is None:
             return self
         units = min(units, room.pending)
-        return replace(
-            self, room=replace(room, pending=room.pending - units, requested=room.requested - units)
+        return self.with_room(
+            replace(room, pending=room.pending - units, requested=room.requested - units)
         )
 
     @property
@@ -203,15 +211,42 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
         return None
     if find_mode(spec.edition, spec.schedule) is None:
         return None
-    closed, workloads = None, spec.workloads
+    # What is published is of the nodes that the former spec selected.
+    is_behind = status.get("observedGeneration", 0) < metadata.get("generation", 0)
+    # Labels of GPU feature discovery follow the mode (FOLLOWING_LABELS).
+    is_behind |= spec.nvidia is not None and nodes.get("ready") != nodes.get("matched")
     is_blocked = nodes.get("blocked") == nodes.get("matched")
-    if "deletionTimestamp" in metadata:
+    return build_view(
+        metadata["name"],
+        spec,
+        capacity,
+        published,
+        nodes=0 if is_blocked and capacity and not capacity.memory_total else nodes.get("matched"),
+        is_deleting="deletionTimestamp" in metadata,
+        is_behind=is_behind,
+    )
+
+
+def build_view(
+    name: str,
+    spec: PoolSpec,
+    capacity: PoolCapacity | None,
+    published: NodeLabels,
+    *,
+    nodes: int | None,
+    is_deleting: bool = False,
+    is_behind: bool = False,
+) -> PoolView:
+    """Build the view of a pool with this spec, capacity and labels of its `nodes`; `is_behind`
+    tells that the labels may be of other nodes, or others soon."""
+    closed, workloads = None, spec.workloads
+    if is_deleting:
         closed = Reason.POOL_DELETING
     elif spec.reconcile is ReconcilePolicy.OBSERVE:
         # Its nodes don't carry its labels.
         closed = Reason.POOL_OBSERVES
     return PoolView(
-        name=metadata["name"],
+        name=name,
         schedule=spec.schedule,
         priority=spec.priority,
         edition=spec.edition,
@@ -228,16 +263,13 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
         published_keys=published.keys,
         combinations=tuple(each.labels for each in published.combinations),
         is_open=(
-            spec.nodes.scaling is Scaling.AUTOSCALED
+            is_behind
+            or spec.nodes.scaling is Scaling.AUTOSCALED
             or not published.combinations
             or published.more > 0
-            # What is published is of the nodes that the former spec selected.
-            or status.get("observedGeneration", 0) < metadata.get("generation", 0)
-            # Labels of GPU feature discovery follow the mode (FOLLOWING_LABELS).
-            or (spec.nvidia is not None and nodes.get("ready") != nodes.get("matched"))
         ),
-        nodes=0 if is_blocked and capacity and not capacity.memory_total else nodes.get("matched"),
-        room=None if capacity is None else _view_room(capacity),
+        nodes=nodes,
+        room=None if capacity is None else view_room(capacity),
         observed_at="" if capacity is None else capacity.observed_at.isoformat(),
     )
 
@@ -260,7 +292,8 @@ def _known_labels(spec: PoolSpec) -> Known:
     return known
 
 
-def _view_room(capacity: PoolCapacity) -> Room:
+def view_room(capacity: PoolCapacity) -> Room:
+    """View the free memory of a pool with this capacity."""
     # The sums are in GiB whatever the plugin counts in.
     unit = MIB_PER_GIB if capacity.unit == "MiB" else 1
     return Room(

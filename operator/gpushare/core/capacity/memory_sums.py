@@ -93,6 +93,7 @@ class MemorySums:
         scaled = [
             (sums, MIB_PER_UNIT[own or usual] // MIB_PER_UNIT[unit])
             for own, sums in self._by_unit.items()
+            if sums.count
         ]
         asked: Counter[int] = Counter()
         free: Counter[int] = Counter()

@@ -1,10 +1,9 @@
 """Sums the capacity of a pool: the memory that its nodes offer, and what is allocated of it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain
 
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.taint import Taint
@@ -37,46 +36,84 @@ def close_tainted(nodes: Collection[NodeCapacity]) -> list[NodeCapacity]:
     ]
 
 
+class CapacitySums:
+    """The capacity of a pool, whose nodes and waiting pods come, change and go.
+
+    The cost of counting one does not depend on how many others there are. The nodes are those of
+    `close_tainted`.
+    """
+
+    def __init__(self) -> None:
+        self._memory = MemorySums()
+        self._totals: Counter[int] = Counter()
+        """The number of nodes by the memory of one card."""
+        self._blocks: Counter[int] = Counter()
+        """The number of cards by their free memory."""
+        self._free_pods = 0
+        self._limited = self._unlimited = 0
+        """The number of nodes whose free cards take so many pods, or any number."""
+
+    def count(self, node: NodeCapacity, times: int = 1) -> None:
+        """Add a node to the sums; with `times` -1 remove it."""
+        self._memory.count(node, times)
+        self._totals[node.card_total] += times
+        for block in node.free_blocks:
+            self._blocks[block] += times
+        if node.free_pods is not None:
+            self._free_pods += node.free_pods * times
+            self._limited += times
+        elif any(node.free_blocks):
+            self._unlimited += times
+
+    def count_waiting(self, pod: Pod, times: int = 1) -> None:
+        """Add a pod that selects the pool and has no node; with `times` -1 remove it."""
+        self._memory.count_waiting(pod, times)
+
+    def sum_up(self, now: datetime) -> PoolCapacity:
+        """Return the capacity at `now`."""
+        memory = self._memory.sum_up(now)
+        totals = [total for total, nodes in self._totals.items() if nodes]
+        is_limited = bool(self._limited) and not self._unlimited
+        per_gib = MIB_PER_GIB // MIB_PER_UNIT[memory.unit]
+        total, allocated = memory.total // per_gib, memory.allocated // per_gib
+        return PoolCapacity(
+            summary=f"{allocated}/{total}",
+            observed_at=now.replace(microsecond=0),
+            gpus=memory.gpus,
+            memory_total=total,
+            memory_allocated=allocated,
+            memory_requested=memory.requested // per_gib,
+            largest_free_block=memory.largest_free // per_gib,
+            stranded_memory=memory.stranded // per_gib,
+            unit=self._memory.usual_unit,
+            largest_card=max(totals, default=0) if all(totals) else 0,
+            free_blocks=_list_blocks(self._blocks),
+            free_pods=self._free_pods if is_limited else None,
+        )
+
+
 def sum_capacity(
     nodes: Collection[NodeCapacity], pending: Iterable[Pod], now: datetime
 ) -> PoolCapacity:
     """Sum the capacity of a pool with these nodes; `pending` pods select it without a node."""
-    nodes, sums = close_tainted(nodes), MemorySums()
-    for node in nodes:
+    sums = CapacitySums()
+    for node in close_tainted(nodes):
         sums.count(node)
     for pod in pending:
         sums.count_waiting(pod)
-    memory = sums.sum_up(now)
-    totals = [node.card_total for node in nodes]
-    is_limited = all(node.free_pods is not None for node in nodes if any(node.free_blocks))
-    slots = [node.free_pods for node in nodes if node.free_pods is not None]
-    per_gib = MIB_PER_GIB // MIB_PER_UNIT[memory.unit]
-    total, allocated = memory.total // per_gib, memory.allocated // per_gib
-    return PoolCapacity(
-        summary=f"{allocated}/{total}",
-        observed_at=now.replace(microsecond=0),
-        gpus=memory.gpus,
-        memory_total=total,
-        memory_allocated=allocated,
-        memory_requested=memory.requested // per_gib,
-        largest_free_block=memory.largest_free // per_gib,
-        stranded_memory=memory.stranded // per_gib,
-        unit=sums.usual_unit,
-        largest_card=max(totals, default=0) if all(totals) else 0,
-        free_blocks=_count_blocks(chain.from_iterable(node.free_blocks for node in nodes)),
-        free_pods=sum(slots) if slots and is_limited else None,
-    )
+    return sums.sum_up(now)
 
 
-def _count_blocks(blocks: Iterable[int]) -> tuple[FreeBlock, ...]:
-    """Count cards by free memory; of too many amounts, round those between the kept ones down."""
-    counts = Counter(block for block in blocks if block)
-    amounts = sorted(counts, reverse=True)
-    if len(amounts) <= MAX_FREE_BLOCKS:
-        return tuple(FreeBlock(size=amount, cards=counts[amount]) for amount in amounts)
-    last = len(amounts) - 1
-    kept = [amounts[step * last // (MAX_FREE_BLOCKS - 1)] for step in range(MAX_FREE_BLOCKS)]
-    rounded: Counter[int] = Counter()
-    for amount in amounts:
-        rounded[next(lower for lower in kept if lower <= amount)] += counts[amount]
-    return tuple(FreeBlock(size=amount, cards=rounded[amount]) for amount in kept)
+def _list_blocks(blocks: Mapping[int, int]) -> tuple[FreeBlock, ...]:
+    """List cards by free memory; of too many amounts, round those between the kept ones down."""
+    amounts = sorted((block for block, cards in blocks.items() if block and cards), reverse=True)
+    cards = [blocks[amount] for amount in amounts]
+    kept: Iterable[int] = range(len(amounts))
+    if len(amounts) > MAX_FREE_BLOCKS:
+        last = len(amounts) - 1
+        kept = [step * last // (MAX_FREE_BLOCKS - 1) for step in range(MAX_FREE_BLOCKS)]
+    listed, first = [], 0
+    for index in kept:
+        listed.append(FreeBlock(size=amounts[index], cards=sum(cards[first : index + 1])))
+        first = index + 1
+    return tuple(listed)

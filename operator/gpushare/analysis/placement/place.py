@@ -1,0 +1,264 @@
+"""Places a queue of pods: admission chooses the pool, the schedulers a node and its cards.
+
+What is promised is how many pods run and which stay pending, not where: of several nodes that fit,
+kube-scheduler takes any of those with the best score.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from heapq import heapify, heappop, heapreplace
+from operator import is_not
+
+import msgspec
+
+from gpushare import names
+from gpushare.analysis.explain.admitted_pod import apply_decision
+from gpushare.analysis.placement.cluster import LivePool, PlacementCluster
+from gpushare.analysis.placement.node_info import (
+    NodeInfo,
+    PodInfo,
+    find_cards,
+    put_pod,
+    read_pod_info,
+    score,
+)
+from gpushare.analysis.placement.pending import PendingCause, explain_pending
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.pod import NOTHING, Pod
+from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
+from gpushare.api.k8s.pod_shape import Metadata, PodShape
+from gpushare.api.pool import ModeName
+from gpushare.api.status import PoolCapacity
+from gpushare.core.admission.decide import decide
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.shortlist import Shortlists
+
+
+class PodOrigin(StrEnum):
+    """Why a pod is in the queue."""
+
+    DISPLACED = "displaced"
+    """It runs on a node that changes, and must go before."""
+    WAITING = "waiting"
+    """It waits for a node now."""
+    NEW = "new"
+    """It does not exist yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPod:
+    """A pod that needs a node."""
+
+    namespace: str
+    name: str
+    shape: PodShape
+    origin: PodOrigin = PodOrigin.NEW
+    has_controller: bool = True
+    """Whether a controller creates it again where it is evicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlacement:
+    """Where a pod of the queue runs, or why it stays pending."""
+
+    pod: QueuedPod
+    pool: str
+    """The pool that it was assigned to or selects; empty where that is none."""
+    node: str = ""
+    """Empty while it is pending."""
+    cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
+    """Units of GPU memory by index of the card; empty where the kubelet chooses the cards."""
+    cause: PendingCause | None = None
+    """Why it stays pending; None where it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlacement:
+    """A pool once the queue is placed."""
+
+    name: str
+    schedule: ModeName
+    nodes: int
+    capacity: PoolCapacity
+    resources: Mapping[str, tuple[int, int]]
+    """Requested and allocatable amount of each resource that it offers in place of memory."""
+    placed: int = 0
+    """Pods of the queue that got a node of the pool."""
+    pending: int = 0
+    """Pods of the queue that were assigned to the pool, and stay pending."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementResult:
+    """The queue with what became of each pod, and the pools after it."""
+
+    pods: tuple[PodPlacement, ...]
+    pools: tuple[PoolPlacement, ...]
+    nodes: Mapping[str, NodeInfo]
+
+    @property
+    def placed(self) -> int:
+        """Number of pods that got a node."""
+        return sum(bool(each.node) for each in self.pods)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Pods that are alike for the schedulers, and the nodes that may take one more."""
+
+    info: PodInfo
+    pools: tuple[str, ...]
+    """Pools that they select; none where they may go anywhere."""
+    heap: list[tuple[int, str, NodeInfo]]
+    """Nodes that may fit, best first: negative score, name, and the node as it was scored."""
+    cause: PendingCause | None = None
+    """Why no node takes another; None as long as one may."""
+
+
+class _Placer:
+    """The cluster while it fills: all that changes from one pod to the next."""
+
+    def __init__(self, cluster: PlacementCluster) -> None:
+        self._cluster = cluster
+        self.nodes = dict(cluster.nodes)
+        self._labelled: defaultdict[str, list[str]] = defaultdict(list)
+        """Names of nodes by their pool's label."""
+        for name, info in cluster.nodes.items():
+            self._labelled[info.node.labels.get(names.LABEL_POOL, "")].append(name)
+        self.figures = {
+            pool.view.name: LivePool(pool, cluster.nodes, cluster.now) for pool in cluster.pools
+        }
+        self._views: tuple[PoolView, ...] = ()
+        self._shortlists = Shortlists()
+        self._requests: dict[bytes, PodRequest] = {}
+        self._kinds: dict[tuple[object, ...], _Kind] = {}
+
+    def place(self, pod: QueuedPod, uid: str) -> PodPlacement:
+        alike = encode_pod(pod.shape)
+        if (asked := self._requests.get(alike)) is None:
+            asked = self._requests[alike] = read_pod_request(pod.shape)
+        decision = self._decide(asked, pod.namespace)
+        if decision.is_refused:
+            return PodPlacement(pod, "", cause=PendingCause(decision.reason, decision.message))
+        # What admission adds to a pod follows from the pool.
+        key = alike, decision.pool, decision.selector
+        if (kind := self._kinds.get(key)) is None:
+            admitted = apply_decision(pod.shape, decision)
+            kind = self._kinds[key] = self._build_kind(read_pod_info(admitted))
+        if (found := self._take_best(kind)) is not None:
+            info, cards = found
+            bound = _build_pod(pod, uid, asked, info.node.name, cards)
+            self._update(put_pod(info, kind.info, bound))
+            return PodPlacement(pod, info.pool.name, info.node.name, cards)
+        made = _build_pod(pod, uid, asked)
+        for name in kind.pools:
+            if name in self.figures:
+                self.figures[name].count_waiting(made)
+        if kind.cause is None:
+            nodes = [self.nodes[name] for name in self._list_candidates(kind.pools)]
+            kind.cause = explain_pending(kind.info, nodes, decision, self._cluster.unit)
+        return PodPlacement(pod, decision.pool or " or ".join(kind.pools), cause=kind.cause)
+
+    def _decide(self, request: PodRequest, namespace: str) -> AdmissionDecision:
+        views = tuple([figures.view for figures in self.figures.values()])
+        # The shortlists are kept for as long as this is the same object.
+        if len(views) != len(self._views) or any(map(is_not, views, self._views)):
+            self._views = views
+        cluster = self._cluster
+        where = cluster.namespaces.get(namespace) or Namespace(namespace)
+        return decide(request, where, self._views, cluster.rules, shortlists=self._shortlists)
+
+    def _build_kind(self, info: PodInfo) -> _Kind:
+        pools = tuple(sorted(info.request.selection.find_values(names.LABEL_POOL)))
+        candidates = [self.nodes[name] for name in self._list_candidates(pools)]
+        heap = [(-score(node, info), node.node.name, node) for node in candidates]
+        heapify(heap)
+        return _Kind(info, pools, heap)
+
+    def _list_candidates(self, pools: Sequence[str]) -> Iterable[str]:
+        if not pools:
+            return self.nodes
+        return [name for pool in pools for name in self._labelled.get(pool, ())]
+
+    def _take_best(self, kind: _Kind) -> tuple[NodeInfo, Mapping[int, int]] | None:
+        """Find the node with the best score, and the cards that the pod gets there.
+
+        Room and scores only fall, so a node is at most worse than when it was scored.
+        """
+        while kind.heap:
+            _, name, scored = kind.heap[0]
+            node = self.nodes[name]
+            if node is not scored:
+                heapreplace(kind.heap, (-score(node, kind.info), name, node))
+            elif (cards := find_cards(node, kind.info)) is not None:
+                return node, cards
+            else:
+                heappop(kind.heap)
+        return None
+
+    def _update(self, info: NodeInfo) -> None:
+        self.nodes[info.node.name] = info
+        if info.pool.name:
+            self.figures[info.pool.name].update(info)
+
+
+def _build_pod(
+    pod: QueuedPod,
+    uid: str,
+    request: PodRequest,
+    node: str = "",
+    cards: Mapping[int, int] = NOTHING,
+) -> Pod:
+    return Pod(
+        pod.namespace,
+        pod.name,
+        uid,
+        node,
+        "Running" if node else "Pending",
+        requests=request.requests,
+        card_memory=request.card_memory,
+        card_count=request.card_count or 1,
+        cards=cards,
+    )
+
+
+def encode_pod(pod: PodShape) -> bytes:
+    """Encode everything that a decision on a pod depends on: all but its name."""
+    metadata = pod.metadata or Metadata()
+    texts = metadata.labels, metadata.annotations, metadata.owner_references
+    return msgspec.json.encode((texts, pod.spec))
+
+
+def place_pods(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> PlacementResult:
+    """Place the pods of `queue` one by one; one that does not fit at its turn stays pending."""
+    placer = _Placer(cluster)
+    placed = tuple([placer.place(pod, f"queued-{number}") for number, pod in enumerate(queue)])
+    ran = Counter(each.pool for each in placed if each.node)
+    stuck = Counter(each.pool for each in placed if not each.node)
+    pools = tuple(
+        PoolPlacement(
+            name,
+            pool.view.schedule,
+            nodes=len(pool.nodes),
+            capacity=placer.figures[name].capacity,
+            resources=_sum_resources([placer.nodes[node] for node in pool.nodes]),
+            placed=ran[name],
+            pending=stuck[name],
+        )
+        for pool in cluster.pools
+        for name in [pool.view.name]
+    )
+    return PlacementResult(placed, pools, placer.nodes)
+
+
+def _sum_resources(nodes: Iterable[NodeInfo]) -> dict[str, tuple[int, int]]:
+    sums: dict[str, tuple[int, int]] = {}
+    for info in nodes:
+        for resource in names.GPU_RESOURCES & info.node.allocatable.keys():
+            used, offered = sums.get(resource, (0, 0))
+            used += info.requested.get(resource, 0)
+            sums[resource] = used, offered + info.node.allocatable[resource]
+    return {resource: amounts for resource, amounts in sorted(sums.items()) if amounts[1]}

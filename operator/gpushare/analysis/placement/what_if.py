@@ -1,0 +1,143 @@
+"""Answers what would run: on the pools of today, and on others beside it."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gpushare.analysis.explain.admitted_pod import rewind
+from gpushare.analysis.forecast.pools import PoolForecast, forecast_pools
+from gpushare.analysis.placement.cluster import PlacementCluster, build_cluster, find_members
+from gpushare.analysis.placement.node_info import PodInfo, read_pod_info
+from gpushare.analysis.placement.place import (
+    PlacementResult,
+    PodOrigin,
+    QueuedPod,
+    place_pods,
+)
+from gpushare.analysis.placement.split import roll_out
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_shape import PodShape, parse_pod_shape
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.settings import Settings
+
+NOT_MODELLED = (
+    "priority and preemption",
+    "pods without a GPU request: their CPU and memory, and the limit of pods on a node",
+    "affinity between pods, topology spread, volumes and preferred node affinity",
+    "the compute of a core_mem card; only its sum on the node",
+    "which of several nodes with an equal score kube-scheduler takes: it takes any, here it is the "
+    "first by name",
+    "time: a pod that ends later, a node that an autoscaler adds, a pod that is created again",
+)
+"""What may make a real cluster decide otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A cluster as it is, with the pods that need a node."""
+
+    snapshot: ClusterSnapshot
+    shapes: Mapping[str, PodShape]
+    """The shape of each pod, by UID."""
+    unbound: tuple[Pod, ...]
+    namespaces: tuple[Namespace, ...]
+    setup: Settings
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What a queue gets on the pools of today, and on other pools."""
+
+    before: PlacementResult
+    """The pools of today without the queue."""
+    today: PlacementResult
+    """The pools of today with the queue."""
+    split: PlacementResult | None = None
+    """Other pools with the queue and the pods that they displace; None without other pools."""
+    forecasts: tuple[PoolForecast, ...] = ()
+    """What the other pools change."""
+    unknown: tuple[str, ...] = ()
+    """Nodes of which it is unknown what they will offer."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Waiting pods that are not in the queue, by the reason."""
+
+
+def ask_what_if(
+    seen: Observed, new: Sequence[QueuedPod], pools: ClusterSnapshot | None, asked: Collection[str]
+) -> WhatIf:
+    """Place what waits, and then the `new` pods; `pools` is the snapshot with other pools, of which
+    those `asked` are new or changed."""
+    waiting, left_out = list_waiting(seen)
+    queue = [*waiting, *new]
+    hosts = read_hosts(seen)
+    now = _build(seen, seen.snapshot, find_members(seen.snapshot), hosts)
+    before, today = place_pods(now, []), place_pods(now, queue)
+    if pools is None:
+        return WhatIf(before, today, left_out=left_out)
+    forecasts = forecast_pools(pools, asked, seen.setup, seen.now)
+    members = find_members(pools)
+    split = roll_out(pools, members, seen.setup.memory_unit)
+    moved = list_displaced(seen, split.displaced, now)
+    then = _build(seen, split.snapshot, members, hosts)
+    placed = place_pods(then, [*moved, *queue])
+    return WhatIf(before, today, placed, forecasts, split.unknown, left_out)
+
+
+def _build(
+    seen: Observed,
+    snapshot: ClusterSnapshot,
+    members: Mapping[str, str],
+    hosts: Mapping[str, PodInfo],
+) -> PlacementCluster:
+    return build_cluster(snapshot, members, seen.namespaces, hosts, seen.setup, seen.now)
+
+
+def read_hosts(seen: Observed) -> dict[str, PodInfo]:
+    pods = (pod for pods in seen.snapshot.pods.values() for pod in pods)
+    return {pod.uid: read_pod_info(seen.shapes[pod.uid]) for pod in pods if pod.uid in seen.shapes}
+
+
+def list_waiting(seen: Observed) -> tuple[list[QueuedPod], dict[str, int]]:
+    """List the pods that a scheduler may place now, oldest first; count the others."""
+    left_out: dict[str, int] = {}
+    queue = []
+    for pod in sorted(seen.unbound, key=_sort_by_age):
+        shape = seen.shapes.get(pod.uid)
+        if shape is None or not pod.requests or not pod.is_live:
+            continue
+        scheduler = (shape.spec and shape.spec.scheduler_name) or ""
+        if pod.gates or pod.deleting:
+            why = "scheduling gates hold them back" if pod.gates else "they are being deleted"
+        elif scheduler and scheduler not in seen.setup.schedulers:
+            why = f"scheduler {scheduler} chooses their nodes"
+        else:
+            queue.append(_queue(pod, shape, PodOrigin.WAITING))
+            continue
+        left_out[why] = left_out.get(why, 0) + 1
+    return queue, left_out
+
+
+def list_displaced(
+    seen: Observed, displaced: Collection[str], now: PlacementCluster
+) -> Iterable[QueuedPod]:
+    """List the pods that must go from nodes that change, as their owners wrote them."""
+    views = [pool.view for pool in now.pools]
+    for pod in sorted((p for pods in seen.snapshot.pods.values() for p in pods), key=_sort_by_age):
+        if pod.uid in displaced and pod.requests and not pod.deleting:
+            yield _queue(pod, rewind(seen.shapes[pod.uid], views), PodOrigin.DISPLACED)
+
+
+def _queue(pod: Pod, shape: PodShape, origin: PodOrigin) -> QueuedPod:
+    return QueuedPod(pod.namespace, pod.name, shape, origin, bool(pod.owner))
+
+
+def _sort_by_age(pod: Pod) -> tuple[str, str, str]:
+    return pod.created.isoformat() if pod.created else "", pod.namespace, pod.name
+
+
+def read_shapes(pods: Iterable[Mapping[str, Any]]) -> dict[str, PodShape]:
+    """Read the shapes of pods from the API server's JSON, by UID."""
+    return {raw["metadata"]["uid"]: parse_pod_shape(raw) for raw in pods}

@@ -1,0 +1,64 @@
+"""Builds the answer of `gpushare simulate --free`: which pods would have to move."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpushare.analysis.effective_settings import ROUTED_BY
+from gpushare.analysis.placement.free import find_moves
+from gpushare.cli.cluster.access import Access
+from gpushare.cli.cluster.basis import OF_STACKS, build_answer
+from gpushare.cli.errors.failures import build_unknown
+from gpushare.cli.output.answer import Answer, Line, Styled
+from gpushare.cli.output.tables import build_table
+from gpushare.cli.simulate.queue import Wanted
+from gpushare.cli.simulate.view import ask, describe_placement
+
+Json = dict[str, Any]
+
+
+def find_free(access: Access, pool: str, units: int) -> Answer:
+    """Find the moves that give a pod of so many `units` a card of `pool`.
+
+    Raises `CommandError`, and what `errors_as_sentences` knows.
+    """
+    asked = ask(access, (), Wanted())
+    known = [each.name for each in asked.snapshot.pools]
+    if pool not in known:
+        raise build_unknown("pool", pool, known)
+    answer = find_moves(asked.observed, pool, units)
+    freed = answer.freed
+    document = {
+        "pool": pool,
+        "units": units,
+        "unit": asked.observed.setup.memory_unit,
+        "fits": answer.fits,
+        "freed": freed
+        and {
+            "node": freed.node,
+            "card": freed.card,
+            "units": freed.units,
+            "moved": [describe_placement(each) for each in freed.moved],
+        },
+    }
+    setup = asked.seen.known
+    return build_answer(document, _build_page, asked.cluster, OF_STACKS, setup, ROUTED_BY)
+
+
+def _build_page(document: Json, wide: bool) -> Iterator[Line]:
+    asked, freed = f"{document['units']} {document['unit']}", document["freed"]
+    pod = f"a pod of {asked} in pool {document['pool']}"
+    if document["fits"]:
+        yield (Styled(f"No pod has to move: {pod} gets a card now", "bold"),)
+        return
+    if freed is None:
+        yield (Styled(f"No move of a few pods gives {pod} a card", "bold"),)
+        yield ("Only pods with a controller are moved, and only where each of them runs again",)
+        return
+    told = f"{freed['units']} {document['unit']} would have to move for {pod}"
+    yield (Styled(told, "bold"),)
+    yield (f"It would get GPU {freed['card']} of node {freed['node']}",)
+    yield ()
+    rows = [{**each, "gpus": [card["index"] for card in each["cards"]]} for each in freed["moved"]]
+    yield from build_table("NAMESPACE:namespace,POD:name,TO POOL:pool,TO NODE:node,GPU:gpus", rows)
+    yield ()
+    yield ("To move one: cordon its node, evict the pod, then uncordon the node",)

@@ -1,0 +1,77 @@
+"""Reads the pods that a user wants to have simulated."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpushare import names
+from gpushare.analysis.placement.place import QueuedPod
+from gpushare.api.k8s.pod_request import Placer, read_pod_request
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.input.manifests import Given
+from gpushare.cli.input.pod_templates import PodTemplate, find_pod_templates
+
+_COUNTED_BY = {
+    "Deployment": "replicas",
+    "StatefulSet": "replicas",
+    "ReplicaSet": "replicas",
+    "Job": "parallelism",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Manifests of pods, and how many of each."""
+
+    objects: Sequence[Given] = ()
+    count: int | None = None
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPods:
+    """The pods of some manifests, and the objects that are none."""
+
+    pods: tuple[QueuedPod, ...]
+    skipped: tuple[str, ...]
+
+
+def list_wanted(wanted: Wanted, default_namespace: str) -> WantedPods:
+    """List the pods that are wanted. Raises `CommandError` for what is no pod, where the API server
+    would refuse one, and where no pod is left that a scheduler places on shared cards."""
+    pods: list[QueuedPod] = []
+    skipped: list[str] = []
+    for given in wanted.objects:
+        (templates, others) = find_pod_templates([given])
+        skipped += [each.shown for each in others]
+        for template in templates:
+            if why := _find_reason_to_skip(template):
+                skipped.append(f"{given.shown} ({why})")
+                continue
+            count = wanted.count or _count(given.raw)
+            pods += _repeat(template, wanted.namespace or default_namespace, count)
+    if wanted.objects and not pods:
+        raise CommandError(
+            Exit.MANIFEST, f"--pods: no pod that requests a GPU found among {', '.join(skipped)}"
+        )
+    return WantedPods(tuple(pods), tuple(skipped))
+
+
+def _find_reason_to_skip(template: PodTemplate) -> str:
+    request = read_pod_request(template.pod)
+    if request.placer is Placer.DAEMONSET:
+        return str(Placer.DAEMONSET)
+    return "" if request.requests else f"requests no {names.RESOURCE_GPU_MEMORY} or other GPU"
+
+
+def _count(raw: Mapping[str, Any]) -> int:
+    field = _COUNTED_BY.get(raw["kind"], "")
+    found = (raw.get("spec") or {}).get(field)
+    return found if isinstance(found, int) and found >= 0 else 1
+
+
+def _repeat(template: PodTemplate, namespace: str, count: int) -> Iterator[QueuedPod]:
+    where = template.namespace or namespace
+    for number in range(count):
+        name = template.name if count == 1 else f"{template.name}-{number}"
+        yield QueuedPod(where, name, template.pod)

@@ -1,0 +1,154 @@
+"""Builds the answer of `gpushare simulate --search`: the best splits, and their pools as YAML."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpushare import names
+from gpushare.analysis.effective_settings import ROUTED_BY
+from gpushare.analysis.placement.search import FoundSplit, SearchResult, SplitSearch, name_nodes
+from gpushare.analysis.placement.what_if import ask_what_if
+from gpushare.analysis.program_name import name_command
+from gpushare.api.documents import format_yaml
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool
+from gpushare.cli.cluster.access import Access
+from gpushare.cli.cluster.basis import OF_STACKS, build_answer
+from gpushare.cli.errors.failures import build_unknown
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.input.manifests import Given
+from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
+from gpushare.cli.simulate.queue import Wanted
+from gpushare.cli.simulate.view import ask, build_what_if, describe_what_if
+from gpushare.core.ownership.claims import is_member
+
+Json = dict[str, Any]
+
+_SHORT = {"nodepool": names.LABEL_NODE_POOL}
+
+
+def search_splits(
+    access: Access, files: Sequence[Given], wanted: Wanted, selector: str, pools: str
+) -> Answer:
+    """Search the best split of the nodes that `selector` selects over these pools.
+
+    Raises `CommandError`, and what `errors_as_sentences` knows.
+    """
+    asked = ask(access, files, wanted)
+    snapshot = asked.snapshot
+    named = _find_pools(pools, snapshot.pools)
+    nodes = _find_nodes(selector, snapshot.nodes)
+    _check_claims(nodes, named, snapshot.pools)
+    search = SplitSearch(
+        replace(asked.observed, snapshot=snapshot), asked.new.pods, [n.name for n in nodes], named
+    )
+    result = search.run()
+    everyone = {**search.others, **result.best[0].members}
+    changed = {
+        pool.name: name_nodes(pool, everyone) for pool in snapshot.pools if pool.name in named
+    }
+    split = replace(snapshot, pools=tuple(changed.get(p.name, p) for p in snapshot.pools))
+    answer = ask_what_if(asked.observed, asked.new.pods, split, set(named))
+    document = {"search": _describe(result, named, len(nodes)), **describe_what_if(answer, asked)}
+    known = asked.seen.known
+    built = build_answer(document, _build_page, asked.cluster, OF_STACKS, known, ROUTED_BY)
+    full = [pool for pool in changed.values() if pool.spec.nodes.names]
+    empty = sorted(changed.keys() - {pool.name for pool in full})
+    notes = [f"pool {name} gets no node, and is left out" for name in empty]
+    manifests = "---\n".join(format_yaml(_build_manifest(pool)) for pool in full)
+    return replace(built, manifests=manifests, notes=notes)
+
+
+def _find_pools(text: str, present: Sequence[Pool]) -> tuple[str, ...]:
+    known, named = [pool.name for pool in present], tuple(dict.fromkeys(text.split(",")))
+    for name in named:
+        if name not in known:
+            raise build_unknown("pool", name, known)
+    return named
+
+
+def _find_nodes(selector: str, nodes: Mapping[str, Node]) -> list[Node]:
+    labels = {}
+    for part in selector.split(","):
+        key, separator, value = part.partition("=")
+        if not separator or not key:
+            message = f"--search: {part!r} is not of the form label=value"
+            raise CommandError(Exit.USAGE, message)
+        labels[_SHORT.get(key, key)] = value
+    found = [node for node in nodes.values() if labels.items() <= node.labels.items()]
+    if not found:
+        raise CommandError(Exit.NOT_FOUND, f"--search: no node has the labels {selector}")
+    return found
+
+
+def _check_claims(nodes: Sequence[Node], named: Collection[str], pools: Sequence[Pool]) -> None:
+    """Raise `CommandError` where another pool claims one of the nodes, and would keep it."""
+    for pool in pools:
+        for node in nodes if pool.name not in named else ():
+            if is_member(pool.spec.nodes, node):
+                raise CommandError(
+                    Exit.USAGE,
+                    f"--pools: pool {pool.name} claims node {node.name} too. Name it in --pools, "
+                    "or list the node in its spec.nodes.exclude",
+                )
+
+
+def _describe(result: SearchResult, pools: Sequence[str], nodes: int) -> Json:
+    return {
+        "nodes": nodes,
+        "pools": list(pools),
+        "tried": result.tried,
+        "exact": result.is_exact,
+        "best": [_describe_split(each, pools) for each in result.best],
+    }
+
+
+def _describe_split(split: FoundSplit, pools: Sequence[str]) -> Json:
+    return {
+        "sizes": {pool: split.count(pool) for pool in pools},
+        "placed": split.placed,
+        "displaced": split.displaced,
+        "changes": split.score.changes,
+        "largestFreeBlockGiB": -split.score.less_largest_free,
+        "nodes": {pool: sorted(n for n, p in split.members.items() if p == pool) for pool in pools},
+    }
+
+
+def _build_manifest(pool: Pool) -> Json:
+    spec = pool.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    if pool.spec.nvidia is not None:
+        spec.pop("schedule", None)
+    spec["edition"] = str(pool.spec.edition)
+    return {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": names.KIND,
+        "metadata": {"name": pool.name},
+        "spec": spec,
+    }
+
+
+def _build_page(document: Json, wide: bool) -> Iterator[Line]:
+    search = document["search"]
+    told = f"{'All ' if search['exact'] else ''}{search['tried']} splits"
+    yield (Styled(f"{told} of {search['nodes']} nodes were tried", "bold"),)
+    yield ()
+    header = ("SPLIT", *search["pools"], "RUN", "MUST GO FIRST", "NODES CHANGED", "LARGEST FREE")
+    rows = [
+        (
+            str(number),
+            *(str(each["sizes"][pool]) for pool in search["pools"]),
+            str(each["placed"]),
+            str(each["displaced"]),
+            str(each["changes"]),
+            f"{each['largestFreeBlockGiB']} GiB",
+        )
+        for number, each in enumerate(search["best"], start=1)
+    ]
+    yield from lay_out(header, rows, indent=2)
+    if not search["exact"]:
+        yield (Styled("  These are too many to try all: a better one may exist", "yellow"),)
+    yield ()
+    yield (Styled("Split 1", "bold"),)
+    yield from build_what_if(document, wide)
+    command = name_command("simulate")
+    yield (f"To write its pools to a file: run {command} again with -o yaml",)
