@@ -159,7 +159,8 @@ def find_waiting(
     }
     rooms |= dict.fromkeys(snapshot.unreadable_pools)
     sizes = {
-        name: list_sizes(each.capacities.values()) for name, each in plans_by_pool.items()
+        name: list_sizes(each.capacities.values())
+        for name, each in plans_by_pool.items()
         for name, pool_plans in plans_by_pool.items()
     }
     # Who asks wants to know at once, and may have a clock that is behind the server's.
