@@ -234,7 +234,11 @@ def test_nodes_that_take_equally_long_begin_in_the_waves_of_an_exact_forecast(
 ) -> None:
     history = History(Edition.PROFESSIONAL, ["share"] * len(NODES))
     rollout = {"max_unavailable": most, "canary": canary}
-    spec = {"nodes": {"names": NODES}, "edition": "Professional", "rollout": rollout}
+    spec: dict[str, Any] = {
+        "nodes": {"names": NODES},
+        "edition": "Professional",
+        "rollout": rollout,
+    }
     history.put_pools([a_pool("training", "share", **spec)])
     history.come_to_rest()
     for node in cordoned:
