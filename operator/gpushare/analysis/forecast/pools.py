@@ -139,23 +139,14 @@ def _note_approvals(
     snapshot: ClusterSnapshot, plans_by_pool: Mapping[str, PoolPlans]
 ) -> ClusterSnapshot:
     """Return `snapshot` once the controller has written into statuses what specs approve."""
-    noted = {}
+    pools = []
     for pool in snapshot.pools:
         before, plan = pool.status.plan, build_plan(pool, plans_by_pool[pool.name])
         if (plan and plan.approved) != (before and before.approved):
-            noted[pool.name] = _with_plan(pool, plan)
-    return _with_pools(snapshot, noted)
-
-
-def _with_plan(pool: Pool, plan: PoolPlan | None) -> Pool:
-    status = pool.status.model_copy(update={"plan": plan})
-    return pool.model_copy(update={"status": status})
-
-
-def _with_pools(snapshot: ClusterSnapshot, changed: Mapping[str, Pool]) -> ClusterSnapshot:
-    if not changed:
-        return snapshot
-    return replace(snapshot, pools=tuple(changed.get(p.name, p) for p in snapshot.pools))
+            status = pool.status.model_copy(update={"plan": plan})
+            pool = pool.model_copy(update={"status": status})
+        pools.append(pool)
+    return snapshot if tuple(pools) == snapshot.pools else replace(snapshot, pools=tuple(pools))
 
 
 def _list_steps(
