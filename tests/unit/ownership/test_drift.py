@@ -41,7 +41,15 @@ from tests.kit.values.node_plans import (
     under_way,
     written,
 )
-from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_snapshot
+from tests.kit.values.objects import (
+    MEMORY,
+    NOW,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_snapshot,
+)
 from tests.unit.planner.planner_output import plan_snapshot
 
 WANTED = {**SHARE, **OURS}
@@ -331,6 +339,15 @@ def test_a_label_that_a_person_prepares_for_the_pool_is_not_put_back() -> None:
     seen = NodeSnapshot(node, (PLUGIN,), parse_records(node))
     held = find_enforced_labels(seen, a_pool(), "share")
     assert held[names.LABEL_SCHEDULE] == "cgpu"
+
+
+def test_a_label_given_up_to_a_rival_is_not_put_back_while_the_node_waits_for_a_change() -> None:
+    key = names.LABEL_POOL
+    given_up = LabelConflict(key=key, manager="sync", ours="training", theirs="x", since=NOW)
+    drift = Drift(claim="training/1", conflicts=(given_up,))
+    node = _conflicting({**SHARE, key: "x"}, applied("share"), key, drift=drift)
+    plan = plan_of(node, a_pool(), PLUGIN, a_gpu_pod("busy"))
+    expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["its record was removed", "in service"])

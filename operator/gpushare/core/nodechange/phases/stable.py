@@ -94,9 +94,9 @@ def revert(step: MemberStep) -> Verdict | None:
     """Restore the labels in force if they were changed while the node waits for a change."""
     if not step.waits_for_change:
         return None
-    node, enforced = step.seen.node, step.enforced_labels
+    node, kept = step.seen.node, step.drift.kept
     once_ours = {*(step.seen.records.initial_values or ()), names.LABEL_ISOLATION_VERIFIED}
-    lost = {key: enforced[key] for key in enforced.keys() & once_ours - node.owned}
+    lost = {key: kept[key] for key in kept.keys() & once_ours - node.owned}
     if lost.items() <= node.labels.items():
         return None
     labels, message = {**owned_labels(node), **lost}, LABELS_RESTORED
