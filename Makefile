@@ -96,6 +96,11 @@ test-outages: $(READY) ## Disturb the API server, its answers and the certificat
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(BIN)/pytest tests/integration/outages tests/integration/simulator tests/chaos $(DEFAULT) $(CLUSTERS)
 
+.PHONY: test-simulate
+test-simulate: $(READY) ## Play random queues of pods on the real kube-scheduler, thrice each, beside what simulate predicts (QUEUES=20 a stage)
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(BIN)/pytest tests/integration/simulate -p no:randomly -s --timeout=5400
+
 BROWSER := $(VENV)/.browser
 $(BROWSER): $(READY) requirements/browser.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/browser.txt

@@ -11,6 +11,7 @@ from devcluster.waiting import wait_until
 from tests.kit.bench import PODS, Bench
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import expect_pool_ready
+from tests.kit.cluster.simulated_queue import predict_pending
 from tests.kit.values.manifests import Json, build_pod, build_pool
 
 POOL = "gpushare.io/pool"
@@ -89,8 +90,8 @@ class Played:
 
     @property
     def difference(self) -> int:
-        """By how many pods the prediction is off at most."""
-        return max(abs(len(self.predicted) - len(each)) for each in self.happened)
+        """By how many pods the prediction differs from the middle one of the runs."""
+        return abs(len(self.predicted) - sorted(map(len, self.happened))[len(self.happened) // 2])
 
     def __str__(self) -> str:
         told = ["; ".join(sorted(each)) or "none" for each in (self.predicted, *self.happened)]
@@ -107,7 +108,10 @@ def draw_queue(stage: Stage, seed: int) -> Queue:
                 for index in range(count * 2):
                     name, units = f"before-{pool}-{number}-{index}", choice.randint(2, 6)
                     selects = {POOL: pool, _HOSTNAME: f"{pool}-{number}"}
-                    before.append(build_pod(name, gib=units, selects=selects))
+                    pod = build_pod(name, gib=units, selects=selects)
+                    cpu = {"cpu": f"{choice.randint(1, 20)}00m"}
+                    pod["spec"]["containers"][0]["resources"]["requests"] |= cpu
+                    before.append(pod)
                     if choice.random() < 0.4:
                         ended.add(name)
     total = sum(map(sum, stage.nodes.values())) * _CARD
@@ -127,6 +131,10 @@ def _draw_pod(choice: random.Random, name: str, stage: Stage) -> Json:
     if stage.edition == "Professional" and units % 2 == 0 and choice.random() < 0.2:
         labels = {"aliyun.com/gpu-count": "2"}
     pod = build_pod(name, gib=units, annotations=annotations, labels=labels)
+    host = {"cpu": f"{choice.randint(5, 40)}00m", "memory": f"{choice.randint(2, 24)}Gi"}
+    if choice.random() < 0.9:
+        # Of nodes with an equal score kube-scheduler takes any.
+        pod["spec"]["containers"][0]["resources"]["requests"] |= host
     if choice.random() < 0.15:
         begins = build_pod("init", gib=None)["spec"]["containers"][0] | {"name": "init"}
         begins["resources"] = {"requests": {"cpu": "2"}}
@@ -136,32 +144,27 @@ def _draw_pod(choice: random.Random, name: str, stage: Stage) -> Json:
     return pod
 
 
-def play(bench: Bench, name: str, queue: Queue, folder: Path, runs: int) -> Played:
-    """Predict what becomes of a queue, and let it happen several times."""
+def play(bench: Bench, name: str, queue: Queue, folder: Path, runs: range) -> Played:
+    """Predict what becomes of a queue, and let it happen several times: where the runs differ and
+    none is as predicted, up to the end of `runs`."""
     manifest = folder / f"{name}.json"
     items = {"apiVersion": "v1", "kind": "List", "items": list(queue.pods)}
     manifest.write_text(json.dumps(items, indent=1))
-    played = None
-    for _ in range(runs):
-        _prepare(bench, queue)
-        if played is None:
-            snapshot = str(folder / f"{name}.snapshot.json")
-            taken = run_command("snapshot", "-o", snapshot, kubeconfig=bench.cluster.kubeconfig)
-            assert taken.code == 0, taken
-            played = Played(name, predict(snapshot, manifest), pods=len(queue.pods))
+    _prepare(bench, queue)
+    snapshot = str(folder / f"{name}.snapshot.json")
+    taken = run_command("snapshot", "-o", snapshot, kubeconfig=bench.cluster.kubeconfig)
+    assert taken.code == 0, taken
+    played = Played(name, predict_pending(snapshot, manifest), pods=len(queue.pods))
+    while len(played.happened) < runs.start or not (played.is_settled or played.is_right):
+        if len(played.happened) == runs.stop:
+            break
+        if played.happened:
+            _prepare(bench, queue)
         played.happened.append(_happen(bench, queue))
         _end_pods(bench)
-    assert played is not None
+    ended = [sorted(each) for each in played.happened]
+    (folder / f"{name}.runs.json").write_text(json.dumps(ended))
     return played
-
-
-def predict(snapshot: str, manifest: Path) -> frozenset[str]:
-    """Predict which pods of a manifest stay pending."""
-    ended = run_command("simulate", "--from", snapshot, "--pods", str(manifest), "-o", "json")
-    assert ended.code == 0, ended
-    placed = {each["name"] for each in json.loads(ended.out)["placements"]}
-    pods = (each["metadata"]["name"] for each in json.loads(manifest.read_text())["items"])
-    return frozenset(pods) - placed
 
 
 def _prepare(bench: Bench, queue: Queue) -> None:

@@ -1,4 +1,4 @@
-"""What `gpushare simulate` predicts is what kube-scheduler does: random queues, each played thrice.
+"""What `gpushare simulate` predicts is what kube-scheduler does, for random queues.
 
 `make test-simulate` plays them (QUEUES=N a stage); what is seen is printed, and kept in
 docs/simulate.md.
@@ -13,7 +13,8 @@ from tests.integration.simulate.queues import STAGES, draw_queue, play
 from tests.kit.bench import Bench
 
 _QUEUES = int(os.environ.get("QUEUES", "20"))
-_RUNS = 3
+_RUNS = range(3, 9)
+"""Times that each queue is played: at least, and at most where the runs differ."""
 _LEAST_RIGHT = 0.95
 
 

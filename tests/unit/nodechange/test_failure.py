@@ -371,5 +371,5 @@ def test_a_failed_node_that_waits_for_an_agreement_is_failed_all_the_same() -> N
 
 def test_a_paused_pool_begins_no_other_change_on_a_node_that_failed() -> None:
     pool = a_pool(schedule="share", edition="Basic", generation=2, reconcile="Paused")
-    held = _plan_pool(pool, _a_member(FAILED))["gpu-1"]
+    held = _plan_pool(pool, _a_member(FAILED), ready=False)["gpu-1"]
     assert (held.reason, held.action) == (Reason.PAUSED, None)

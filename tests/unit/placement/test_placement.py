@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.analysis.placement.place import place_pods
+from gpushare.analysis.placement.place import place_likely, place_pods
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.resources.host import HostResources
 from gpushare.api.k8s.taint import Taint
@@ -167,3 +167,23 @@ def test_a_node_in_no_pool_takes_pods_that_select_its_mode() -> None:
     node = a_node("n", labels, allocatable=offers, capacity=offers, gpu_count=1)
     placed = place_pods(a_placement_cluster([node]), a_queue(4, selects=labels))
     assert [(each.pool, each.node) for each in placed.pods] == [("", "n")]
+
+
+def test_where_equal_nodes_are_taken_in_any_order_the_most_likely_end_is_told() -> None:
+    """Two pods of 8 leave room for one of 15 only if both are on one node."""
+    pool = a_pool()
+    cluster = a_placement_cluster([a_member(f"n{n}", pool, cards=2) for n in range(2)], pool)
+    label = {names.LABEL_CARD_COUNT: "2"}
+    queue = [*a_queue(8, 8), a_queued("pair", gib=20, labels=label)]
+    likely = place_likely(cluster, queue)
+    assert (likely.fewest, likely.most) == (2, 3)
+    assert likely.placed in (2, 3)
+    assert likely == place_likely(cluster, queue)
+
+
+def test_a_large_cluster_is_tried_once() -> None:
+    pool = a_pool()
+    cluster = a_placement_cluster([a_member(f"n{n}", pool) for n in range(3)], pool)
+    queue = a_queue(*[4] * 9000)
+    likely = place_likely(cluster, queue)
+    assert likely.fewest == likely.most == 9

@@ -102,17 +102,28 @@ def find_cards(info: NodeInfo, pod: PodInfo) -> Mapping[int, int] | None:
 
 
 def score(info: NodeInfo, pod: PodInfo) -> int:
-    """Score a node for `pod` as kube-scheduler's NodeResourcesFit does, with LeastAllocated.
-
-    It falls with each pod that comes to the node. Other scores are not modelled.
+    """Score a node for `pod`, as kube-scheduler does: the CPU and memory that are left
+    (NodeResourcesFit, LeastAllocated), and for a pod that requests some whether their balance
+    improves (NodeResourcesBalancedAllocation). Other scores are not modelled.
     """
-    total = 0
-    for resource, offered in _list_host(info.node):
-        left = offered - info.scored.get(resource, 0) - pod.scored.get(resource, 0)
-        # A node of a snapshot may not say what it offers.
-        if 0 < offered < inf and left > 0:
-            total += int(left * _MOST_SCORE // offered)
-    return total // 2
+    left = before = after = 0.0
+    offers = [each for each in _list_host(info.node) if 0 < each[1] < inf]
+    for (resource, offered), sign in zip(offers, (1, -1), strict=False):
+        asked, held = pod.host.get(resource, 0), info.requested.get(resource, 0)
+        scored = info.scored.get(resource, 0) + pod.scored.get(resource, 0)
+        left += max(offered - scored, 0) * _MOST_SCORE // offered
+        before += sign * min(held / offered, 1)
+        after += sign * min((held + asked) / offered, 1)
+    found = int(left) // 2
+    if len(offers) == 2 and any(pod.host.values()):
+        improved = _balance(after) - _balance(before)
+        found += _MOST_SCORE // 2 + (_MOST_SCORE // 2 + improved) // 2
+    return found
+
+
+def _balance(difference: float) -> int:
+    """Score the difference between the used parts of CPU and of memory."""
+    return int((1 - abs(difference) / 2) * _MOST_SCORE)
 
 
 def put_pod(info: NodeInfo, pod: PodInfo, placed: Pod) -> NodeInfo:

@@ -5,11 +5,12 @@ kube-scheduler takes any of those with the best score.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush
 from operator import is_not
+from random import Random
 
 import msgspec
 
@@ -35,6 +36,13 @@ from gpushare.core.admission.decide import decide
 from gpushare.core.admission.decision import AdmissionDecision
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.shortlist import Shortlists
+
+_MOST_TIMES = 25
+"""How often a queue is placed, with equal nodes in another order."""
+_QUICK = 50_000
+"""Nodes that are looked at in about three seconds, over all times."""
+_COST_OF_POD = 6
+"""What a pod costs, in nodes."""
 
 
 class PodOrigin(StrEnum):
@@ -98,11 +106,19 @@ class PlacementResult:
     pods: tuple[PodPlacement, ...]
     pools: tuple[PoolPlacement, ...]
     nodes: Mapping[str, NodeInfo]
+    fewest: int = 0
+    """Number of pods that get a node where equal nodes are taken in the worst order tried."""
+    most: int = 0
+    """The same in the best order tried."""
 
     @property
     def placed(self) -> int:
         """Number of pods that got a node."""
         return sum(bool(each.node) for each in self.pods)
+
+
+_Scored = tuple[int, str, int, NodeInfo]
+"""Negative score and name of a node, the number of changes so far, and the node as it was then."""
 
 
 @dataclass(slots=True)
@@ -112,8 +128,12 @@ class _Kind:
     info: PodInfo
     pools: tuple[str, ...]
     """Pools that they select; none where they may go anywhere."""
-    heap: list[tuple[int, str, NodeInfo]]
-    """Nodes that may fit, best first: negative score, name, and the node as it was scored."""
+    candidates: Set[str]
+    """Names of the nodes of these pools."""
+    heap: list[_Scored]
+    """Nodes that may fit, best first."""
+    seen: int
+    """Number of changes of nodes that the heap contains."""
     cause: PendingCause | None = None
     """Why no node takes another; None as long as one may."""
 
@@ -121,8 +141,8 @@ class _Kind:
 class _Placer:
     """The cluster while it fills: all that changes from one pod to the next."""
 
-    def __init__(self, cluster: PlacementCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: PlacementCluster, choice: Random | None) -> None:
+        self._cluster, self._choice = cluster, choice
         self.nodes = dict(cluster.nodes)
         self._labelled: defaultdict[str, list[str]] = defaultdict(list)
         """Names of nodes by their pool's label."""
@@ -131,6 +151,8 @@ class _Placer:
         self.figures = {
             pool.view.name: LivePool(pool, cluster.nodes, cluster.now) for pool in cluster.pools
         }
+        self._changed: list[str] = []
+        """Names of nodes in the order in which pods came to them."""
         self._views: tuple[PoolView, ...] = ()
         self._shortlists = Shortlists()
         self._requests: dict[bytes, PodRequest] = {}
@@ -173,10 +195,11 @@ class _Placer:
 
     def _build_kind(self, info: PodInfo) -> _Kind:
         pools = tuple(sorted(info.request.selection.find_values(names.LABEL_POOL)))
-        candidates = [self.nodes[name] for name in self._list_candidates(pools)]
-        heap = [(-score(node, info), node.node.name, node) for node in candidates]
+        candidates = {name: self.nodes[name] for name in self._list_candidates(pools)}
+        now = len(self._changed)
+        heap = [(-score(node, info), name, now, node) for name, node in candidates.items()]
         heapify(heap)
-        return _Kind(info, pools, heap)
+        return _Kind(info, pools, candidates.keys(), heap, now)
 
     def _list_candidates(self, pools: Sequence[str]) -> Iterable[str]:
         if not pools:
@@ -184,23 +207,30 @@ class _Placer:
         return [name for pool in pools for name in self._labelled.get(pool, ())]
 
     def _take_best(self, kind: _Kind) -> tuple[NodeInfo, Mapping[int, int]] | None:
-        """Find the node with the best score, and the cards that the pod gets there.
-
-        Room and scores only fall, so a node is at most worse than when it was scored.
-        """
-        while kind.heap:
-            _, name, scored = kind.heap[0]
-            node = self.nodes[name]
-            if node is not scored:
-                heapreplace(kind.heap, (-score(node, kind.info), name, node))
-            elif (cards := find_cards(node, kind.info)) is not None:
-                return node, cards
-            else:
-                heappop(kind.heap)
-        return None
+        """Find a node with the best score, and the cards that the pod gets there."""
+        for name in dict.fromkeys(self._changed[kind.seen :]):
+            if name in kind.candidates:
+                node = self.nodes[name]
+                heappush(kind.heap, (-score(node, kind.info), name, len(self._changed), node))
+        kind.seen = len(self._changed)
+        equal: list[_Scored] = []
+        while kind.heap and (not equal or kind.heap[0][0] == equal[0][0]):
+            best = heappop(kind.heap)
+            # Room only falls: a node that does not fit once never does.
+            if best[3] is self.nodes[best[1]] and find_cards(best[3], kind.info) is not None:
+                equal.append(best)
+                if self._choice is None:
+                    break
+        for each in equal:
+            heappush(kind.heap, each)
+        if not equal:
+            return None
+        *_, node = equal[0] if self._choice is None else self._choice.choice(equal)
+        return node, find_cards(node, kind.info) or {}
 
     def _update(self, info: NodeInfo) -> None:
         self.nodes[info.node.name] = info
+        self._changed.append(info.node.name)
         if info.pool.name:
             self.figures[info.pool.name].update(info)
 
@@ -232,9 +262,29 @@ def encode_pod(pod: PodShape) -> bytes:
     return msgspec.json.encode((texts, pod.spec))
 
 
-def place_pods(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> PlacementResult:
-    """Place the pods of `queue` one by one; one that does not fit at its turn stays pending."""
-    placer = _Placer(cluster)
+def place_likely(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> PlacementResult:
+    """Place the pods of `queue` as is most likely: kube-scheduler takes any of the nodes with the
+    best score, so that is tried several times, as often as is quick."""
+    size = len(cluster.nodes) + _COST_OF_POD * len(queue)
+    times = min(_MOST_TIMES, _QUICK // max(size, 1))
+    if times < 2:
+        return place_pods(cluster, queue)
+    results = [place_pods(cluster, queue, Random(seed)) for seed in range(times)]
+    pending = [tuple([not each.node for each in result.pods]) for result in results]
+    ((likely, _),) = Counter(pending).most_common(1)
+    placed = [result.placed for result in results]
+    result = results[pending.index(likely)]
+    return replace(result, fewest=min(placed), most=max(placed))
+
+
+def place_pods(
+    cluster: PlacementCluster, queue: Sequence[QueuedPod], choice: Random | None = None
+) -> PlacementResult:
+    """Place the pods of `queue` one by one; one that does not fit at its turn stays pending.
+
+    Of nodes with an equal score `choice` takes one, or without it the first by name.
+    """
+    placer = _Placer(cluster, choice)
     placed = tuple([placer.place(pod, f"queued-{number}") for number, pod in enumerate(queue)])
     ran = Counter(each.pool for each in placed if each.node)
     stuck = Counter(each.pool for each in placed if not each.node)
@@ -251,7 +301,8 @@ def place_pods(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> Placeme
         for pool in cluster.pools
         for name in [pool.view.name]
     )
-    return PlacementResult(placed, pools, placer.nodes)
+    count = sum(ran.values())
+    return PlacementResult(placed, pools, placer.nodes, count, count)
 
 
 def _sum_resources(nodes: Iterable[NodeInfo]) -> dict[str, tuple[int, int]]:

@@ -13,6 +13,7 @@ from gpushare.analysis.placement.place import (
     PlacementResult,
     PodOrigin,
     QueuedPod,
+    place_likely,
     place_pods,
 )
 from gpushare.analysis.placement.split import roll_out
@@ -27,8 +28,7 @@ NOT_MODELLED = (
     "pods without a GPU request: their CPU and memory, and the limit of pods on a node",
     "affinity between pods, topology spread, volumes and preferred node affinity",
     "the compute of a core_mem card; only its sum on the node",
-    "which of several nodes with an equal score kube-scheduler takes: it takes any, here it is the "
-    "first by name",
+    "the scores of nodes other than the CPU and memory that they have left",
     "time: a pod that ends later, a node that an autoscaler adds, a pod that is created again",
 )
 """What may make a real cluster decide otherwise."""
@@ -74,7 +74,7 @@ def ask_what_if(
     queue = [*waiting, *new]
     hosts = read_hosts(seen)
     now = _build(seen, seen.snapshot, find_members(seen.snapshot), hosts)
-    before, today = place_pods(now, []), place_pods(now, queue)
+    before, today = place_pods(now, []), place_likely(now, queue)
     if pools is None:
         return WhatIf(before, today, left_out=left_out)
     forecasts = forecast_pools(pools, asked, seen.setup, seen.now)
@@ -82,7 +82,7 @@ def ask_what_if(
     split = roll_out(pools, members, seen.setup.memory_unit)
     moved = list_displaced(seen, split.displaced, now)
     then = _build(seen, split.snapshot, members, hosts)
-    placed = place_pods(then, [*moved, *queue])
+    placed = place_likely(then, [*moved, *queue])
     return WhatIf(before, today, placed, forecasts, split.unknown, left_out)
 
 

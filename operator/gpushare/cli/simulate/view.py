@@ -47,7 +47,7 @@ _PLACED = "NAMESPACE:namespace,POD:name,POOL:pool,NODE:node,GPU:gpus"
 
 
 @dataclass(frozen=True, slots=True)
-class AskedCluster:
+class SimulateInput:
     """A cluster, with pools and pods that a user gave."""
 
     cluster: Cluster
@@ -65,7 +65,7 @@ class AskedCluster:
         return with_pools(snapshot, self.given.pools) if self.given is not None else snapshot
 
 
-def ask(access: Access, pools: Sequence[Given], wanted: Wanted) -> AskedCluster:
+def ask(access: Access, pools: Sequence[Given], wanted: Wanted) -> SimulateInput:
     """Read the cluster, and what a user gave. Raises `CommandError`, and what
     `errors_as_sentences` knows."""
     new = list_wanted(wanted, access.find_namespace(wanted.namespace) if wanted.objects else "")
@@ -83,7 +83,7 @@ def ask(access: Access, pools: Sequence[Given], wanted: Wanted) -> AskedCluster:
         cluster.taken_at,
     )
     files = tuple(sorted({each.source for each in pools}))
-    return AskedCluster(cluster, seen, observed, given, new, files)
+    return SimulateInput(cluster, seen, observed, given, new, files)
 
 
 def simulate_pods(access: Access, pools: Sequence[Given], wanted: Wanted) -> Answer:
@@ -100,7 +100,7 @@ def simulate_pods(access: Access, pools: Sequence[Given], wanted: Wanted) -> Ans
     return build_answer(document, build_what_if, asked.cluster, OF_STACKS, known, ROUTED_BY)
 
 
-def describe_what_if(answer: WhatIf, asked: AskedCluster) -> Json:
+def describe_what_if(answer: WhatIf, asked: SimulateInput) -> Json:
     """Describe the answer to a question."""
     result = answer.split or answer.today
     queue = [each for each in result.pods if each.pod.origin is not PodOrigin.DISPLACED]
@@ -111,6 +111,8 @@ def describe_what_if(answer: WhatIf, asked: AskedCluster) -> Json:
     return {
         "pods": len(queue),
         "placed": _count_placed(queue),
+        "fewest": result.fewest - _count_placed(displaced),
+        "most": result.most - _count_placed(displaced),
         "placedToday": answer.today.placed if answer.split else None,
         "pools": list(_describe_pools(answer)),
         "pending": list(_describe_pending(result)),
@@ -240,6 +242,8 @@ def _summarize(document: Json) -> str:
     if not pods:
         return "No pod waits"
     told = f"{placed} of {pods} pod{'s' if pods > 1 else ''} would run"
+    if document["fewest"] < document["most"]:
+        told += f" ({document['fewest']} to {document['most']}, by which of equal nodes are taken)"
     return told if today is None else f"{told}, {today} as it is today"
 
 
