@@ -18,6 +18,7 @@ from gpushare.core.planner.planner import Planner
 from gpushare.core.records.applied_record import LastApplied
 from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
 from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.records.restart_record import Restarts
 from gpushare.core.snapshot.actions import NodePlan, NodeState, RecheckPods, RecordPlugins, Verdict
 from gpushare.core.snapshot.change_policy import Policy
 from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
@@ -306,6 +307,10 @@ IN_SHARE, IN_CGPU = (applied(mode, edition=Edition.BASIC).applied for mode in ("
 UNKNOWN = applied("cgpu", edition=Edition.BASIC, mode_unknown=True).applied
 
 
+ZERO = timedelta(seconds=70)
+"""Longer than a resource may stay 0."""
+
+
 def _a_member(records: NodeRecords, name: str = "gpu-1") -> Node:
     values: dict[str, Any] = {"unschedulable": True, "owns_cordon": True}
     return a_node(name, ISOLATED, records=records, allocatable={MEMORY: 15}, **values)
@@ -373,3 +378,40 @@ def test_a_paused_pool_begins_no_other_change_on_a_node_that_failed() -> None:
     pool = a_pool(schedule="share", edition="Basic", generation=2, reconcile="Paused")
     held = _plan_pool(pool, _a_member(FAILED), ready=False)["gpu-1"]
     assert (held.reason, held.action) == (Reason.PAUSED, None)
+
+
+def _replaced_often(records: NodeRecords) -> NodeRecords:
+    """Records of a node whose next restart is admitted in a minute."""
+    moments = tuple(NOW - timedelta(minutes=minutes) for minutes in (59, 50, 40, 30, 20, 2))
+    return records.model_copy(update={"restarts": Restarts(retry="", at=moments)})
+
+
+def test_a_rollback_that_waits_for_the_restart_limit_is_due_when_that_ends() -> None:
+    records = _replaced_often(FAILED)
+    pool = a_pool(edition="Basic", rollout={"on_failure": "Rollback"})
+    plugin = a_plugin_pod("plugin-2", ready=False, ready_since=None)
+    plan = plan_of(_a_member(records), pool, plugin)
+    assert (plan.state, plan.requeue_after) == (NodeState.FAILED, timedelta(minutes=1))
+
+
+def test_a_second_restart_that_waits_for_the_restart_limit_is_due_when_that_ends() -> None:
+    records = _replaced_often(_records(labelled_at=NOW - 2 * ZERO))
+    node = cordoned(records)
+    plan = plan_of(node, a_pool(), a_plugin_pod("new", ready_since=NOW - ZERO), INSTALLER)
+    assert plan.requeue_after == timedelta(minutes=1)
+
+
+def test_a_node_that_joins_is_patient_with_a_missing_resource_from_when_it_is_ready() -> None:
+    records = _records(labelled_at=NOW - 4 * ZERO, initializing=True)
+    node = cordoned(records, ready_since=NOW)
+    plan = plan_of(node, a_pool(), a_plugin_pod("new", ready_since=NOW - 3 * ZERO), INSTALLER)
+    assert plan.action is None
+
+
+def test_a_failed_node_that_may_not_follow_its_pool_still_says_why_it_failed() -> None:
+    frozen = {"freeze": {"reason": "audit"}}
+    pool = a_pool(schedule="share", edition="Basic", generation=2, rollout=frozen)
+    held = _plan_pool(pool, _a_member(FAILED), ready=False)["gpu-1"]
+    assert FAILED.failure is not None
+    assert FAILED.failure.message in held.message
+    assert "audit" in held.message

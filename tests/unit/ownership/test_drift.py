@@ -341,6 +341,17 @@ def test_a_label_that_a_person_prepares_for_the_pool_is_not_put_back() -> None:
     assert held[names.LABEL_SCHEDULE] == "cgpu"
 
 
+def test_a_label_is_given_up_in_one_write_while_the_node_waits_for_a_change() -> None:
+    key = names.LABEL_POOL
+    node = _conflicting({**SHARE, key: "x"}, applied("share"), key, drift=_repairs(key, 2))
+    plan = plan_of(node, a_pool(), PLUGIN, a_gpu_pod("busy"))
+    apply = expect_apply(plan)
+    assert (plan.reason, key in apply.labels) == (Reason.LABEL_CONFLICT, False)
+    after = replace(written(node, apply), managers=node.managers)
+    again = plan_of(after, a_pool(), PLUGIN, a_gpu_pod("busy"))
+    expect_idle(again, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
+
+
 def test_a_label_given_up_to_a_rival_is_not_put_back_while_the_node_waits_for_a_change() -> None:
     key = names.LABEL_POOL
     given_up = LabelConflict(key=key, manager="sync", ours="training", theirs="x", since=NOW)

@@ -391,3 +391,13 @@ def test_the_status_says_what_is_open_and_the_event_what_is_left() -> None:
     assert "Sat 2026-01-03 22:00 UTC" in told
     told_once = pool.model_copy(update={"status": closed})
     assert describe_closing(told_once, state, closed) == ""
+
+
+def test_a_member_of_a_pool_that_observes_stays_one_while_it_leaves_another() -> None:
+    gone = a_pool(nodes={"selector": {"match_labels": {"group": "gone"}}})
+    watch = a_pool("watch", reconcile="Observe", rollout={"windows": [CLOSED]})
+    snapshot = a_snapshot(pools=(gone, watch), nodes=(changing("gpu-0"),))
+    planner = Planner(Timing())
+    for changed in (None, ["gpu-0"]):
+        planner.update(snapshot, changed, NOW)
+        assert planner.plans_by_pool["watch"].sums.total == 1

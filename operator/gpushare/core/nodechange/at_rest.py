@@ -62,8 +62,3 @@ def evict_stale_pods(node: AtRest) -> Verdict | None:
         message = f"{kept}. rollout.staleWorkloads {EVICTION_DISABLED}: {listed}"
     requeue_after = node.proposed.requeue_after
     return Verdict(state, reason, message, start=start, requeue_after=requeue_after)
-
-
-def rest(node: AtRest) -> Verdict:
-    """Do what the phase's rule says."""
-    return node.proposed

@@ -78,12 +78,15 @@ class Progress:
         return self.deadline if runs and verdict.state is not NodeState.FAILED else None
 
     def requeue_after_of(self, verdict: Verdict) -> timedelta | None:
-        """Return the time until the deadline, or until the resource was missing for too long."""
+        """Return the time until the deadline, or until the resource was missing for too long, or
+        until the limit of restarts admits the second one."""
         if (deadline := self.deadline_of(verdict)) is None:
             return None
         moments = [deadline]
         if self.zero_until is not None and not self.is_zero_for_long:
             moments.append(self.zero_until)
+        if self.is_zero_for_long and (free_at := self.step.find_restart_limit()) is not None:
+            moments.append(free_at)
         return min(moments) - self.step.ctx.now
 
 
@@ -150,11 +153,6 @@ def fail_after_second_restart(progress: Progress) -> Verdict | None:
     return _fail(progress, reason, message, progress.deadline - progress.step.ctx.now)
 
 
-def go_on(progress: Progress) -> Verdict:
-    """Do what the phase's rule says."""
-    return progress.proposed
-
-
 def _fail(
     progress: Progress, reason: Reason, message: str, requeue_after: timedelta | None = None
 ) -> Verdict:
@@ -218,6 +216,6 @@ def _find_end_of_patience(step: Step, plan: Verdict) -> datetime | None:
         for pod in step.seen.pods
         if pod.daemonset in to.replaced and pod.ready_since and pod.uid not in replaced
     ]
-    begun_at = step.change.labelled_at
-    since += [begun_at] if since and begun_at is not None else []
+    labelled_at = step.change.labelled_at
+    since += [_find_begin(step, labelled_at)] if since and labelled_at is not None else []
     return max(since) + step.ctx.timing.zero_patience if since else None

@@ -1,4 +1,4 @@
-"""Restores labels that other field managers changed, in every phase.
+"""Says which labels a node must have, in every phase, and reports what is left to others.
 
 Here is which labels a node must have, and what is said while they are left to another manager or
 restored later. `ownership.drift` judges what the others did; a step has that as `Step.drift`.

@@ -40,12 +40,12 @@ class Phase(Generic[S]):
 
     def decide(self, step: S) -> tuple[Rule[S], Verdict]:
         """Return the first rule that applies, with its verdict; the last one always applies."""
-        return find_first(self.rules, step)
+        found = find_first(self.rules, step)
+        assert found is not None, "no rule applies; the last rule of a phase must always apply"
+        return found
 
 
-def find_first(rules: tuple[Rule[S], ...], step: S) -> tuple[Rule[S], Verdict]:
-    """Return the first of `rules` that applies, with its verdict."""
-    for rule in rules:
-        if (verdict := rule.decide(step)) is not None:
-            return rule, verdict
-    raise AssertionError("no rule applies; the last rule of a phase must always apply")
+def find_first(rules: tuple[Rule[S], ...], step: S) -> tuple[Rule[S], Verdict] | None:
+    """Return the first of `rules` that applies, with its verdict; None where none does."""
+    decided = ((rule, rule.decide(step)) for rule in rules)
+    return next(((rule, verdict) for rule, verdict in decided if verdict is not None), None)

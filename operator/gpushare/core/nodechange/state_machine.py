@@ -51,7 +51,7 @@ class Found:
         return f"{self.phase.name}: {self.rule.name}"
 
 
-TO_POOLS_MODE: tuple[Rule[MemberStep], ...] = tuple(
+_TO_POOLS_MODE: tuple[Rule[MemberStep], ...] = tuple(
     Rule(name, decide, tuple(leads_to), shows_conflicts=True)
     for name, decide, *leads_to in (
         ("mode-in-force", stable.write_labels),
@@ -77,7 +77,7 @@ STABLE: Phase[MemberStep] = Phase(
         Rule("reverts-paused", stable.pause_reverts, shows_conflicts=True),
         Rule("label-drifted", stable.revert),
         Rule("plugin-restarted", stable.note_restart),
-        *TO_POOLS_MODE,
+        *_TO_POOLS_MODE,
     ),
 )
 _MAINTAINED: Rule[Any] = Rule("under-maintenance", maintenance.wait_for_maintenance)
@@ -171,7 +171,6 @@ DEADLINE: Phase[Progress] = Phase(
         Rule("timed-out", deadline.time_out, ("Failed",)),
         Rule("restart-once-more", deadline.restart_once_more, _AGAIN),
         Rule("second-restart-failed", deadline.fail_after_second_restart, ("Failed",)),
-        Rule("in-time", deadline.go_on),
     ),
 )
 
@@ -180,7 +179,9 @@ def _follow(step: FailedStep) -> Verdict | None:
     """Apply Stable's rules from mode-in-force on, if the pool has come to want another mode."""
     if not step.is_superseded:
         return None
-    return failed.follow(step, find_first(TO_POOLS_MODE, step.member)[1])
+    found = find_first(_TO_POOLS_MODE, step.member)
+    assert found is not None, "the start always applies"
+    return failed.follow(step, found[1])
 
 
 FAILED: Phase[FailedStep] = Phase(
@@ -202,7 +203,6 @@ AT_REST: Phase[AtRest] = Phase(
     (
         Rule("module-noted", at_rest.note_module),
         Rule("evict-stale-pods", at_rest.evict_stale_pods),
-        Rule("nothing-else", at_rest.rest),
     ),
 )
 MACHINE: tuple[Phase[Any], ...] = (STABLE, CORDONED, *_CHANGING.values(), FAILED)
@@ -213,8 +213,8 @@ def find_rule(step: MemberStep) -> Found:
     found = _find_rule_of_phase(step)
     if found.verdict.action is not None:
         return found
-    rule, verdict = AT_REST.decide(AtRest(step, found.verdict))
-    return found if verdict is found.verdict else replace(found, rule=rule, verdict=verdict)
+    rest = find_first(AT_REST.rules, AtRest(step, found.verdict))
+    return replace(found, rule=rest[0], verdict=rest[1]) if rest is not None else found
 
 
 def _find_rule_of_phase(step: MemberStep) -> Found:
@@ -244,13 +244,14 @@ def _find_rule_of_phase(step: MemberStep) -> Found:
 def find_labelled_rule(step: Step) -> Found:
     """Find the rule that applies to a node whose change is labelled and has not failed."""
     phase = _CHANGING[step.change.phase]
+    rule: Rule[Any]
     rule, verdict = phase.decide(step)
     in_conflict = verdict.reason is Reason.LABEL_CONFLICT
     conflicts = step.drift.conflicts if in_conflict else ()
     if not rule.has_deadline:
         return Found(phase, rule, verdict, NodeFacts(conflicts=conflicts, under_way=True))
     progress = Progress(step, verdict)
-    judged, verdict = DEADLINE.decide(progress)
+    rule, verdict = find_first(DEADLINE.rules, progress) or (rule, verdict)
     ends = NodeFacts(
         # A failure has its own message, which names the conflict that led to it.
         conflicts=conflicts if verdict.state is not NodeState.FAILED else (),
@@ -258,4 +259,4 @@ def find_labelled_rule(step: Step) -> Found:
         deadline=progress.deadline_of(verdict),
         requeue_after=progress.requeue_after_of(verdict),
     )
-    return Found(phase, rule if verdict is progress.proposed else judged, verdict, ends)
+    return Found(phase, rule, verdict, ends)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.core.cause import Cause
-from gpushare.core.nodechange.rule import Phase, Rule
+from gpushare.core.nodechange.rule import Phase, Rule, find_first
 from gpushare.core.snapshot.actions import Action, ApplyNode, NodePlan, NodeState, Start, Verdict
 from gpushare.core.snapshot.cluster import NodeContext
 from gpushare.core.snapshot.node import ReconcileContext
@@ -97,7 +97,7 @@ def wait_for_contest(proposal: Proposal) -> Verdict | None:
     return proposal.withhold(
         verdict.state,
         contest.reason if is_shown else verdict.reason,
-        verdict.message if verdict.state is NodeState.BLOCKED else contest.message,
+        contest.message if is_shown else verdict.message,
         start=verdict.start,
         requeue_after=min((wait for wait in waits if wait is not None), default=None),
     )
@@ -139,11 +139,6 @@ def wait_for_write(proposal: Proposal) -> Verdict | None:
     )
 
 
-def carry_out(proposal: Proposal) -> Verdict:
-    """Carry the plan out."""
-    return proposal.plan.verdict
-
-
 _BUSY = Rule("busy", wait_for_write)
 HOLDS: Phase[Proposal] = Phase(
     "Before anything is done",
@@ -154,17 +149,16 @@ HOLDS: Phase[Proposal] = Phase(
         Rule("paused", pause),
         Rule("write-refused", report_refused_write),
         _BUSY,
-        Rule("carried-out", carry_out),
     ),
 )
 
 
 def hold(proposal: Proposal) -> NodePlan:
     """Return the plan, or what holds it up: the first rule of `HOLDS` that applies."""
-    plan = proposal.plan
-    rule, verdict = HOLDS.decide(proposal)
-    if verdict is plan.verdict:
+    plan, held = proposal.plan, find_first(HOLDS.rules, proposal)
+    if held is None:
         return plan
+    rule, verdict = held
     # A write under way is that of the plan's own rule.
     return replace(plan, verdict=verdict, rule=plan.rule if rule is _BUSY else rule.name)
 

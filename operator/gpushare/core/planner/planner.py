@@ -45,7 +45,8 @@ class Planner:
 
     Beside the plans it remembers only what follows from the last snapshots: which pools hold a node
     (`_entered`), which nodes pools must still give back (`releases`), when nodes are due again
-    (`_requeue`), and each pool's `LastPass`.
+    (`_requeue`), and of each pool what need not be asked again (`PoolPlans.answers`, `stops`,
+    `windows`) or has yet to be told (`moved`, `is_stale`).
     """
 
     def __init__(
@@ -175,7 +176,8 @@ class Planner:
 
         def plan_again(nodes: Set[str], ctx: ReconcileContext) -> None:
             for node in sorted(nodes):
-                planned[node] = self._plan_and_enter(self._find_task(snapshot, node), name, ctx)
+                task = self._find_task(snapshot, name, node)
+                planned[node] = self._plan_and_enter(task, name, ctx)
 
         last_stops = pool_plans.stops
         if {last_stops[1], planned_in.closed} != {ctx.closed}:
@@ -313,7 +315,7 @@ class Planner:
         ctx: ReconcileContext,
     ) -> Iterator[NodeDecision]:
         """Begin the change of a node that was admitted, unless it needs nothing more."""
-        task, pool = self._find_task(snapshot, node), self._pools.get(name)
+        task, pool = self._find_task(snapshot, name, node), self._pools.get(name)
         plan = planned[node] if node in planned else self._plan(task, pool, ctx)
         if plan is not None and plan.verdict.start is not None:
             # What a pool holds up has no start, or is refused one.
@@ -343,8 +345,10 @@ class Planner:
         took = pool_plans.members.get(plan.node, UNKNOWN).took_seconds
         pool_plans.put(plan.node, Member(plan, took_seconds=took))
 
-    def _find_task(self, snapshot: ClusterSnapshot, node: str) -> Task:
-        return Task(build_node_context(snapshot, node), node not in self.releases)
+    def _find_task(self, snapshot: ClusterSnapshot, name: str, node: str) -> Task:
+        # A node may be a member of a pool that observes, while it leaves the one that has it.
+        is_member = self.plans_by_pool[name].members[node].capacity is not None
+        return Task(build_node_context(snapshot, node), is_member)
 
     def _enter(
         self,

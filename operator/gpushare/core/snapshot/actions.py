@@ -144,10 +144,9 @@ class Start:
     message: str
     action: Action | None
     """None in the verdict of a plan that is kept: it is planned again when it is admitted."""
-    uses_budget: bool = True
     initializes: bool = False
-    """Whether the node joins the pool: its change takes no capacity away, and waits for approval
-    only."""
+    """Whether the node joins the pool: its change takes no capacity away, uses no budget, and waits
+    for approval only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +241,8 @@ class NodePlan:
         # The API server may refuse even what is to be recorded until the start.
         if self.refusal is None or self.state is NodeState.BLOCKED:
             return self.verdict.message
-        return self.refusal.message
+        failed = self.state is NodeState.FAILED
+        return f"{self.verdict.message}. {self.refusal.message}" if failed else self.refusal.message
 
     @property
     def action(self) -> Action | None:
@@ -263,7 +263,7 @@ class NodePlan:
     @property
     def uses_budget(self) -> bool:
         """Whether the node is out of service within the budget, although no record says so yet."""
-        return self.facts.uses_budget or (self.started is not None and self.started.uses_budget)
+        return self.facts.uses_budget or (self.started is not None and not self.started.initializes)
 
     @property
     def initializes(self) -> bool:

@@ -159,14 +159,17 @@ def roll_back(step: FailedStep) -> Verdict | None:
 
 def stay(step: FailedStep) -> Verdict:
     """Keep the cordon, and restore labels, until the failure is fixed. No pod is evicted."""
-    action = step.in_phase.action
+    member, action = step.member, step.in_phase.action
+    # The limit of restarts ends without an event, and a rollback can begin then.
+    free_at = member.find_restart_limit() if member.policy.rolls_back else None
+    waits = (step.in_phase.requeue_after, free_at - member.ctx.now if free_at else None)
     return Verdict(
         NodeState.FAILED,
         step.reason,
         f"{step.failure.message}. {_why_not_rolled_back(step)}",
         None if isinstance(action, EvictPods) else action,
-        requeue_after=step.in_phase.requeue_after,
-        halt=describe_halt(step.member, step.failure),
+        requeue_after=min((wait for wait in waits if wait is not None), default=None),
+        halt=describe_halt(member, step.failure),
     )
 
 

@@ -97,11 +97,16 @@ def revert(step: MemberStep) -> Verdict | None:
     node, kept = step.seen.node, step.drift.kept
     once_ours = {*(step.seen.records.initial_values or ()), names.LABEL_ISOLATION_VERIFIED}
     lost = {key: kept[key] for key in kept.keys() & once_ours - node.owned}
-    if lost.items() <= node.labels.items():
+    drift, known = step.drift.record, step.seen.records.drift
+    given_up = drift.conflicts if drift is not None else ()
+    is_noted = given_up == (known.conflicts if known is not None else ())
+    if lost.items() <= node.labels.items() and is_noted:
         return None
     labels, message = {**owned_labels(node), **lost}, LABELS_RESTORED
-    records = update_readings(step.seen, step.ctx, drift=step.drift.record)
+    records = update_readings(step.seen, step.ctx, drift=drift)
     action = build_apply(node, labels, records, cordon=node.owns_cordon, message=message)
+    if step.drift.conflicts:
+        return report_conflict(step.drift, action)
     return step.updating(Reason.DRIFT_REVERTED, message, action)
 
 
@@ -313,7 +318,7 @@ def start(step: MemberStep) -> Verdict:
     message = f"Cordoning the node to change {step.way}"
     joins, restores = step.initializes, failed is None and step.drift.reverts
     reason = Reason.DRIFT_REVERTED if restores else Reason.CORDONED
-    start = Start(reason, message, cordon, uses_budget=not joins, initializes=joins)
+    start = Start(reason, message, cordon, initializes=joins)
     return step.pending(
         NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message, pods=step.affected_pods, start=start
     )
