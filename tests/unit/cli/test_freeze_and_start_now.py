@@ -108,6 +108,11 @@ def test_a_pool_that_cannot_be_read_is_no_pool_without_a_plan(api: FakeApi) -> N
     assert "pydantic" not in ended.err
 
 
+def test_a_pool_whose_spec_is_no_mapping_has_no_freeze_to_end(api: FakeApi) -> None:
+    api.objects[POOL]["spec"] = [1]
+    expect_error(run_command("unfreeze", "training"), Exit.NOT_CALLED_FOR, "training")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

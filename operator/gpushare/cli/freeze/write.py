@@ -69,11 +69,19 @@ async def unfreeze_pool(access: Access, name: str) -> Answer:
     async with await access.connect() as api:
         with naming_rights(POOL_RIGHTS):
             found = await api.find(f"{POOLS}/{quote(name, safe='')}")
-        if found is not None and not found["spec"].get("rollout", {}).get("freeze"):
+        if found is not None and not _is_frozen(found):
             message = f"nothing was written: pool {name} has no spec.rollout.freeze"
             raise CommandError(Exit.NOT_CALLED_FOR, message)
         await _patch_pool(api, name, None)
     return _answer(f"pool/{name}", f"The freeze of pool {name} is over", None)
+
+
+def _is_frozen(pool: Json) -> bool:
+    """Return whether a pool as it is stored, by an older CRD perhaps, has a freeze of its own."""
+    match pool:
+        case {"spec": {"rollout": {"freeze": freeze}}}:
+            return bool(freeze)
+    return False
 
 
 async def _apply_freeze(api: ApiClient, namespace: str, data: Json) -> None:
