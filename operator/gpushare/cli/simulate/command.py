@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gpushare.cli.output.answer import Answer
 
 MOST_PODS = 100_000
+MOST_UNITS = 1_000_000
+"""More than any card has, also where a unit is a MiB."""
 
 
 def add_simulate_command(app: typer.Typer) -> None:
@@ -80,7 +82,9 @@ def simulate(
     free: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Find the pods that would have to move for a pod of so many units."
+            min=1,
+            max=MOST_UNITS,
+            help="Find the pods that would have to move for a pod of so many units.",
         ),
     ] = None,
     pool: Annotated[
@@ -137,7 +141,7 @@ def simulate(
         from gpushare.cli.simulate.free_view import find_free
 
         return find_free(access, pool, free)
-    wanted = Wanted(read_objects(pods) if pods else (), count, namespace)
+    wanted = Wanted(read_objects(pods) if pods else (), count, namespace, MOST_PODS)
     manifests = read_objects(files, recursive=recursive) if files else ()
     if search:
         from gpushare.cli.simulate.search_view import search_splits

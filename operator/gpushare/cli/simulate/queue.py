@@ -1,8 +1,7 @@
 """Reads the pods that a user wants to have simulated."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpushare import names
 from gpushare.analysis.placement.place import QueuedPod
@@ -26,6 +25,8 @@ class Wanted:
     objects: Sequence[Given] = ()
     count: int | None = None
     namespace: str | None = None
+    most: int = 0
+    """Limit of the pods of all manifests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class WantedPods:
 
 def list_wanted(wanted: Wanted, default_namespace: str) -> WantedPods:
     """List the pods that are wanted. Raises `CommandError` for what is no pod, where the API server
-    would refuse one, and where no pod is left that a scheduler places on shared cards."""
+    would refuse one, where there are more than `wanted.most`, and where no pod is left that a
+    scheduler places on shared cards."""
     pods: list[QueuedPod] = []
     skipped: list[str] = []
     for given in wanted.objects:
@@ -48,7 +50,12 @@ def list_wanted(wanted: Wanted, default_namespace: str) -> WantedPods:
             if why := _find_reason_to_skip(template):
                 skipped.append(f"{given.shown} ({why})")
                 continue
-            count = wanted.count or _count(given.raw)
+            count = wanted.count or _count(given)
+            if count == 0:
+                skipped.append(f"{given.shown} (has no replicas; --count sets their number)")
+            if len(pods) + count > wanted.most:
+                message = f"--pods: more than {wanted.most} pods. Lower --count or the replicas"
+                raise CommandError(Exit.USAGE, message)
             pods += _repeat(template, wanted.namespace or default_namespace, count)
     if wanted.objects and not pods:
         raise CommandError(
@@ -64,10 +71,16 @@ def _find_reason_to_skip(template: PodTemplate) -> str:
     return "" if request.requests else f"requests no {names.RESOURCE_GPU_MEMORY} or other GPU"
 
 
-def _count(raw: Mapping[str, Any]) -> int:
-    field = _COUNTED_BY.get(raw["kind"], "")
-    found = (raw.get("spec") or {}).get(field)
-    return found if isinstance(found, int) and found >= 0 else 1
+def _count(given: Given) -> int:
+    """Return how many pods the object asks for. Raises `CommandError` for an impossible number."""
+    field = _COUNTED_BY.get(given.raw["kind"], "")
+    found = (given.raw.get("spec") or {}).get(field)
+    if found is None:
+        return 1
+    if type(found) is not int or found < 0:
+        message = f"{given.shown}: spec.{field} must be a whole number of at least 0"
+        raise CommandError(Exit.MANIFEST, message)
+    return found
 
 
 def _repeat(template: PodTemplate, namespace: str, count: int) -> Iterator[QueuedPod]:

@@ -61,6 +61,8 @@ def search_splits(
 
 def _find_pools(text: str, present: Sequence[Pool]) -> tuple[str, ...]:
     known, named = [pool.name for pool in present], tuple(dict.fromkeys(text.split(",")))
+    if not all(named):
+        raise CommandError(Exit.USAGE, f"--pools: {text!r} has an empty name of a pool")
     for name in named:
         if name not in known:
             raise build_unknown("pool", name, known)
