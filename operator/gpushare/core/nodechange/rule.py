@@ -47,5 +47,7 @@ class Phase(Generic[S]):
 
 def find_first(rules: tuple[Rule[S], ...], step: S) -> tuple[Rule[S], Verdict] | None:
     """Return the first of `rules` that applies, with its verdict; None where none does."""
-    decided = ((rule, rule.decide(step)) for rule in rules)
-    return next(((rule, verdict) for rule, verdict in decided if verdict is not None), None)
+    for rule in rules:
+        if (verdict := rule.decide(step)) is not None:
+            return rule, verdict
+    return None
