@@ -285,7 +285,9 @@ class Planner:
 
         Where no place is free, the cost does not depend on how many nodes wait.
         """
-        waiting = {name: each for name, each in self.plans_by_pool.items() if each.list_ready()}
+        # Most pools have no queue, and each event comes by here.
+        every = self.plans_by_pool.items()
+        waiting = {name: each for name, each in every if each.queue and each.list_ready()}
         while name := self._find_next_join(waiting):
             pool_plans = waiting[name]
             ready = (pool_plans.queue[request] for request in pool_plans.list_ready())
