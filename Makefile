@@ -53,7 +53,7 @@ test-rest: $(READY) ## Run the other forms: installation and upgrades, outages, 
 	@$(MAKE) --no-print-directory demo HELM=1
 
 .PHONY: test-all
-test-all: ## Run every test there is: hours
+test-all: ## Run every suite but test-oldest and test-simulate: hours
 	@for suite in test test-node test-rest test-node-long test-safety test-faults test-chaos test-soak fuzz; do \
 		$(MAKE) --no-print-directory $$suite; done
 

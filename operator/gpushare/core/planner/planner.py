@@ -243,10 +243,10 @@ class Planner:
         for _, node, request in sorted(admitted):
             if answers[request] is None:
                 yield from self._begin(name, node, planned, snapshot, ctx)
-                answers |= self._answer(name)
+                answers = self._answer(name)
         if pool_plans.answers is None:
             pool_plans.answers = {}
-        for request, refusal in self._answer(name).items():
+        for request, refusal in answers.items():
             if refusal is not None:
                 yield from self._refuse(name, request, refusal, planned)
             elif not pool_plans.is_ready(request):
