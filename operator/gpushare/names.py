@@ -242,6 +242,7 @@ class Reason(StrEnum):
     # Pools.
     ALL_NODES_READY = "AllNodesReady"
     NO_NODES = "NoNodes"
+    BELOW_MINIMUM = "BelowMinimum"
     ALL_NODES_LABELLED = "AllNodesLabelled"
     LABELS_MISSING = "LabelsMissing"
     NOTHING_LEFT = "NothingLeft"

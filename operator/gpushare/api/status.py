@@ -15,6 +15,11 @@ class NodeCounts(ApiModel):
     """The members of the pool by state."""
 
     matched: int = Field(default=0, description="Number of members.")
+    summary: str = Field(
+        default="",
+        description="Number of members, with the fewest and most that spec.nodes.size allows, such "
+        "as 4/2-6.",
+    )
     ready: int = Field(default=0, description="Members whose mode is applied and verified.")
     updating: int = Field(default=0, description="Members whose change is under way.")
     waiting: int = Field(default=0, description="Members that wait for the budget, or to be Ready.")

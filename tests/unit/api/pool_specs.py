@@ -29,6 +29,18 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "an empty selector": ({"nodes": {"selector": {}}}, MEMBERS),
     "empty names": ({"nodes": {"names": []}}, MEMBERS),
     "only exclusions": ({"nodes": {"exclude": ["n1"]}}, MEMBERS),
+    "a minimum above the maximum": (
+        {"nodes": {**BY_LABEL, "size": {"min": 3, "max": 2}}},
+        "min must not be greater than max",
+    ),
+    "a minimum above the number of names": (
+        {"nodes": {"names": ["n1"], "size": {"min": 2}}},
+        "size.min must not be greater than the number of nodes.names",
+    ),
+    "a negative minimum": (
+        {"nodes": {**BY_LABEL, "size": {"min": -1}}},
+        "should be greater than or equal to 0",
+    ),
     "an unknown mode": ({"schedule": "exclusive"}, 'supported values: "default", "share"'),
     "an unknown edition": ({"edition": "Enterprise"}, 'supported values: "Professional"'),
     "a mode that Basic lacks": (
@@ -116,8 +128,10 @@ TAKEN: dict[str, Json] = {
             },
             "names": ["n1"],
             "exclude": ["n2"],
+            "size": {"min": 2, "max": 6},
         },
     },
+    "a maximum alone": {"nodes": {**BY_LABEL, "size": {"max": 0}}, "schedule": "share"},
     "names alone": {"nodes": {"names": ["n1"]}, "schedule": "disabled"},
     "Basic": {"edition": "Basic", "schedule": "default"},
     "OpenSource": {"edition": "OpenSource", "schedule": "share"},

@@ -19,8 +19,14 @@ from gpushare.core.capacity.node_labels import combine, list_combinations
 from gpushare.core.capacity.pool_capacity import CapacitySums, find_own
 from gpushare.core.capacity.taints import read_tolerations
 from gpushare.core.decision_settings import list_published_keys
-from gpushare.core.ownership.claims import decide_claim, find_cardless_pools, find_owner
+from gpushare.core.ownership.claims import (
+    decide_claim,
+    find_cardless_pools,
+    find_owner,
+    list_acting,
+)
 from gpushare.core.ownership.pool_index import PoolIndex
+from gpushare.core.sizing.sized_pools import assign
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.editions.registry import find_edition
 from gpushare.settings import Settings
@@ -101,24 +107,25 @@ class LivePool:
 def find_members(snapshot: ClusterSnapshot) -> dict[str, str]:
     """Find the pool that gets each node, by node, as the controller decides it."""
     index, members = PoolIndex(snapshot.pools), {}
+    snapshot = assign(snapshot)
     for name, node in snapshot.nodes.items():
         context = build_node_context(snapshot, name)
         if context.remembered_pools & snapshot.unreadable_pools:
             continue
         owner = find_owner(node, context.seen.records)
-        claim = decide_claim(node, owner, _list_acting(context, owner, index))
+        acting = _list_acting(context, owner, index)
+        claim = decide_claim(node, owner, acting, context.assigned)
         if claim is not None:
             members[name] = claim.winner.name
     return members
 
 
 def _list_acting(context: NodeContext, owner: str | None, index: PoolIndex) -> Sequence[Pool]:
-    """List the pools that may take the node: one that turned to observing keeps those it has."""
+    """List the pools that may take the node."""
     seen = context.seen
     candidates = index.find_candidates(seen.node)
     cardless = find_cardless_pools(seen.node, seen.records, seen.resource_slices, candidates)
-    acting = (pool for pool in candidates if pool.name not in cardless)
-    return [pool for pool in acting if not pool.observes or pool.name == owner]
+    return list_acting(candidates, cardless, owner)
 
 
 def build_cluster(

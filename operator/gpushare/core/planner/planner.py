@@ -29,6 +29,7 @@ from gpushare.core.planner.starts import StartRequest
 from gpushare.core.planner.task import Task, list_tasks
 from gpushare.core.rollout.budget import refuse_join
 from gpushare.core.rollout.start_now import find_active
+from gpushare.core.sizing.sized_pools import SizedPools
 from gpushare.core.snapshot.actions import NodePlan, NodeState, Verdict
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.isolation import observe_isolation
@@ -84,6 +85,7 @@ class Planner:
         """Nodes whose plans the last pass may have changed."""
         self.releases = Releases()
         self._requeue = RequeueQueue()
+        self._sized_pools = SizedPools(self._index), SizedPools(self._index, observing=True)
 
     def update(
         self, snapshot: ClusterSnapshot, changed: Collection[str] | None, now: datetime
@@ -101,6 +103,7 @@ class Planner:
             self.seen.update(self._entered)
             self._begin_anew()
             changed = snapshot.nodes.keys()
+        snapshot, changed = self._assign(snapshot, changed)
         ctx = self.build_context(snapshot, now)
         decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
         dues = self._requeue.find_next(), find_next_edge(self.plans_by_pool)
@@ -120,6 +123,23 @@ class Planner:
     def build_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
         """Build the context of all decisions about `snapshot`."""
         return self._build_context(now, self._timing, snapshot.plugin_daemonsets)
+
+    def _assign(
+        self, snapshot: ClusterSnapshot, changed: Collection[str]
+    ) -> tuple[ClusterSnapshot, Collection[str]]:
+        """Assign nodes to the pools with a size; return the nodes changed by that, too."""
+        sized, observing = self._sized_pools
+        if not sized.is_needed:
+            return snapshot, changed
+        moved = sized.update(snapshot, changed) | observing.update(snapshot, changed)
+        for name, pool_plans in self.plans_by_pool.items():
+            pool_plans.note_shortage(sized.assignment.short.get(name))
+        assigned = replace(
+            snapshot,
+            assigned=sized.assignment.pools,
+            assigned_observing=observing.assignment.pools,
+        )
+        return assigned, {*changed, *moved} if moved else changed
 
     # The order of a pass.
 
@@ -459,6 +479,7 @@ class Planner:
         self._entered.clear()
         self.releases = Releases()
         self._requeue = RequeueQueue()
+        self._sized_pools = SizedPools(self._index), SizedPools(self._index, observing=True)
 
     def _plans_of(self, pool: str) -> PoolPlans:
         if (found := self.plans_by_pool.get(pool)) is None:

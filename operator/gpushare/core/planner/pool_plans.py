@@ -137,6 +137,8 @@ class PoolPlans:
         """Nodes whose plan changed since `take_waits`, each with the reason last counted."""
         self.is_stale = True
         """Whether anything changed since the pool's status was built from this."""
+        self.shortage: tuple[str, ...] | None = None
+        """Pools that have the nodes which this one lacks for its minimum; None where none lacks."""
 
     def put(self, node: str, member: Member) -> None:
         """Replace what is known of a node."""
@@ -158,6 +160,11 @@ class PoolPlans:
             self._fold.remove(node)
             self._note(node, old, UNKNOWN)
             self._leave_queue(node, old)
+
+    def note_shortage(self, shortage: tuple[str, ...] | None) -> None:
+        """Note which pools have the nodes that the pool lacks; None where it has its minimum."""
+        self.is_stale |= shortage != self.shortage
+        self.shortage = shortage
 
     def _leave_queue(self, node: str, member: Member) -> None:
         if member.request is not None:

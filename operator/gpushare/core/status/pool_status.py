@@ -1,13 +1,14 @@
 """Builds a pool's status from the plans of its nodes: at most 16 KiB, and as much again of their
 labels, whatever its size."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import ConflictPolicy, DeletionPolicy, Pool, UnreadablePool
+from gpushare.api.selector import PoolSize
 from gpushare.api.status import (
     ConditionStatus,
     Isolation,
@@ -82,6 +83,7 @@ def build_status(
         ready = False, Reason.WRITE_REFUSED, message
     nodes = NodeCounts(
         matched=total,
+        summary=_describe_size(total, pool.spec.nodes.size),
         ready=pool_plans.counts[NodeState.READY],
         updating=pool_plans.counts[NodeState.UPDATING],
         waiting=pool_plans.counts[NodeState.WAITING],
@@ -137,6 +139,12 @@ def build_unreadable_status(pool: UnreadablePool, now: datetime) -> PoolStatus:
     return pool.status.model_copy(update={"conditions": (ready, *others)})
 
 
+def _describe_size(total: int, size: PoolSize | None) -> str:
+    if size is None:
+        return str(total)
+    return f"{total}/{size.min}-{size.max}" if size.max is not None else f"{total}/{size.min}+"
+
+
 def is_capacity_due(pool: Pool, now: datetime) -> bool:
     """Tell whether the pool's sums may be written again."""
     capacity = pool.status.capacity
@@ -177,6 +185,8 @@ def _judge_ready(
         return False, Reason.SPEC_INVALID, pool.invalid_windows
     if pool_plans.contest is not None:
         return False, Reason.SPEC_CONTESTED, pool_plans.contest.message
+    if pool_plans.shortage is not None and first_plan is None:
+        return False, Reason.BELOW_MINIMUM, _describe_shortage(total, pool, pool_plans.shortage)
     if not total:
         return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:
@@ -188,6 +198,18 @@ def _judge_ready(
         f"{_tell(first_plan, pool_plans)}"
     )
     return False, reason, message
+
+
+def _describe_shortage(total: int, pool: Pool, others: Collection[str]) -> str:
+    size = pool.spec.nodes.size
+    has = f"The pool has {total} nodes, and spec.nodes.size.min is {size.min if size else 0}"
+    if not others:
+        return f"{has}. Add nodes that match spec.nodes, or lower the minimum"
+    shown = ", ".join(sorted(others)[:SHOWN])
+    return (
+        f"{has}. Other nodes that match belong to pools that keep them: {shown}. Lower a minimum, "
+        "set spec.nodes.size of those pools, or raise spec.priority of this one"
+    )
 
 
 def _judge_labelled(pool_plans: PoolPlans) -> tuple[bool, Reason, str]:
