@@ -181,6 +181,11 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
         "placement" not in spec or spec.get("edition", DEFAULT_EDITION) in EDITIONS_WITH_PLACEMENT
     ),
     "must select members": _has_members,
+    "min must not be": lambda size: "max" not in size or size.get("min", 0) <= size["max"],
+    "size.min must not be": lambda nodes: (
+        "selector" in nodes or len(nodes.get("names", ())) >= nodes.get("size", {}).get("min", 0)
+    ),
+    "demand requires": lambda spec: "demand" not in spec or "size" in spec.get("nodes", {}),
     "must not use a label": _selects_foreign,
     "nodes.selector must not use": lambda spec: (
         not _is_nvidia(spec)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from gpushare import names
+from gpushare.api.demand import Demand
 from gpushare.api.field_managers import find_manager, find_writers
 from gpushare.api.model import ApiModel, rule, rules
 from gpushare.api.nvidia_plugin import NvidiaConfig, NvidiaPlugin, refuse_following_labels
@@ -127,6 +128,10 @@ class PoolSpec(ApiModel):
                 _HAS_MODE,
             ),
             *refuse_following_labels(_IS_NVIDIA),
+            rule(
+                "!has(self.demand) || has(self.nodes.size)",
+                "demand requires nodes.size, by which nodes may move",
+            ),
             # Its plugin follows the label at once, and no label stands for whole cards.
             rule(
                 f"!({_IS_NVIDIA}) || (self.deletionPolicy == '{DeletionPolicy.RETAIN}' && "
@@ -208,6 +213,11 @@ class PoolSpec(ApiModel):
     device_plugin: DevicePlugin = Field(
         default=DevicePlugin(),
         description="How the device plugin of a node is restarted when its isolation changes.",
+    )
+    demand: Demand | None = Field(
+        default=None,
+        description="Whether idle nodes move to and from this pool, by where pods wait. Requires "
+        "nodes.size. If not set, none does.",
     )
     rollout: Rollout = Field(
         default=Rollout(), description="How an isolation change is rolled out to the pool's nodes."
