@@ -16,7 +16,8 @@ from bench.core.session import run, say
 from bench.core.traces import CARD_UNITS, CARDS, DAYS, MINUTES, NODES, SERVE, TRAIN, TracePod
 from gpushare.api.demand import Demand, DemandMode
 from gpushare.api.selector import PoolSize
-from gpushare.core.sizing.moves import ElasticNode, ElasticPool, WaitingPods, find_moves
+from gpushare.core.sizing.assignment import ClaimedNode
+from gpushare.core.sizing.moves import ElasticPool, WaitingPods, find_moves
 
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _MINUTES_OF_CHANGE = 1
@@ -120,7 +121,7 @@ def _find_moves(
         )
         pools.append(ElasticPool(name, PoolSize(min=1), demand, found))
     seen = [
-        ElasticNode(
+        ClaimedNode(
             node.name,
             node.pool,
             frozenset(_POOLS),
@@ -130,7 +131,7 @@ def _find_moves(
         )
         for node in nodes
     ]
-    moves, _ = find_moves(pools, seen, lambda units, node, pool: units <= CARD_UNITS, now)
+    moves, _ = find_moves(pools, seen, lambda *_: True, now)
     return [(by_name[move.node], move.target) for move in moves if not move.waits_for]
 
 

@@ -16,6 +16,7 @@ from gpushare.core.ownership.claims import decide_claim, find_owner
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.rollout.start_now import find_active
+from gpushare.core.sizing.accepted_move import find_accepted
 from gpushare.core.snapshot.change_policy import build_attempt, build_claim
 from gpushare.core.snapshot.node import Timing
 from gpushare.names import Condition, Reason
@@ -97,6 +98,39 @@ def judge_start_now(pool: Pool, seen_hash: str, now: str) -> RequestedValue:
             f"{name_command(f'plan pool {pool.name}')}"
         )
     return RequestedValue(f"{current}@{now}", plan.summary)
+
+
+def find_recommending(pools: Iterable[Pool], seen_hash: str) -> str:
+    """Find the pool to which the move with this hash is recommended. Raises `NotCalledForError`."""
+    shown = {
+        pool.status.recommendation.hash: pool.name
+        for pool in pools
+        if pool.status.recommendation is not None
+    }
+    if seen_hash in shown:
+        return shown[seen_hash]
+    others = f"Recommended now: {', '.join(sorted(shown))}" if shown else "None is recommended now"
+    raise NotCalledForError(
+        f"no move with hash {seen_hash} is recommended. {others}. To review them, run: "
+        f"{name_command('recommend')}"
+    )
+
+
+def judge_accepted_move(pool: Pool, seen_hash: str, now: str) -> RequestedValue:
+    """Return the value of the annotation that accepts the move with `seen_hash` to `pool`.
+
+    Empty where it is accepted already. Raises `NotCalledForError`.
+    """
+    found = pool.status.recommendation
+    if found is None or found.hash != seen_hash:
+        raise NotCalledForError(
+            f"the recommendation of pool {pool.name} has changed. To review it, run: "
+            f"{name_command('recommend')}"
+        )
+    about = f"node {found.node} moves from pool {found.source} to pool {pool.name}"
+    if find_accepted(pool) == seen_hash:
+        return RequestedValue("", about)
+    return RequestedValue(f"{seen_hash}@{now}", about)
 
 
 def is_contested(pool: Pool) -> bool:

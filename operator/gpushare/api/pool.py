@@ -267,6 +267,8 @@ class Pool(ApiModel):
     """Value of the annotation `gpushare.io/start-now`: a plan that starts outside the windows."""
     start_now_manager: str = ""
     """Field manager of the annotation `gpushare.io/start-now`."""
+    accept_move: str = ""
+    """Value of the annotation `gpushare.io/accept-move`: the hash of a move, and the time."""
     invalid_windows: str = ""
     """Why the windows are invalid and left out; no change begins until they are valid."""
     writers: Mapping[str, str] = {}
@@ -309,6 +311,7 @@ class Pool(ApiModel):
             start_now_manager=find_manager(meta, names.ANNOTATION_START_NOW)
             if names.ANNOTATION_START_NOW in annotations
             else "",
+            accept_move=annotations.get(names.ANNOTATION_ACCEPT_MOVE, "")[:_MAX_START_NOW],
             writers=find_writers(meta),
             spec=PoolSpec.model_validate(raw.get("spec", {})) if spec is None else spec,
             status=PoolStatus.model_validate(raw.get("status") or {}),

@@ -35,6 +35,7 @@ from gpushare.core.snapshot.actions import (
     NodePlan,
     ReleaseNode,
 )
+from gpushare.core.status.move_status import describe_move
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import (
     CALL_FAILURES,
@@ -241,6 +242,7 @@ class Reconciler:
             mode_unsaved=self._mode_unsaved,
             acting_since=self._acting_since,
             unrecorded_pools=self.pools.list_unrecorded(now),
+            waiting_pods=self.informers.unschedulable_pods.values(),
         )
         changed: set[str] | None = self.informers.take_changed()
         if time.monotonic() >= self._full_pass_at:
@@ -288,8 +290,20 @@ class Reconciler:
         node, work = decision.plan.node, self._work_on(decision.pool, decision.plan)
         self._busy[node] = asyncio.create_task(work, name=f"node {node}")
         self._busy_for[node] = decision.pool
+        self._tell_move(decision)
         if decision.plan.started is not None:
             self._starting[node] = decision.plan.uses_budget
+
+    def _tell_move(self, decision: NodeDecision) -> None:
+        """Count the move that begins with this write, and post an Event on both pools."""
+        pool_plans = self._planner.plans_by_pool.get(decision.pool)
+        move = pool_plans.move if pool_plans is not None else None
+        if move is None or move.waits_for or move.node != decision.plan.node:
+            return
+        self._metrics.node_moves.labels(move.target, move.source).inc()
+        for pool in self.pools.all:
+            if pool.name in (move.source, move.target):
+                self.pools.tell(pool, Reason.NODE_MOVES, describe_move(move), warns=False)
 
     async def _work_on(self, pool: str, member: NodePlan) -> None:
         version = self.pools.version_of(pool)

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from gpushare import names
 from gpushare.analysis.placement.cluster import PlacementCluster
-from gpushare.analysis.placement.node_info import find_cards, read_pod_info
 from gpushare.analysis.placement.pending import judge
 from gpushare.analysis.placement.place import PlacementResult, QueuedPod, place_pods
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_info import read_pod_info
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.cards import count_used
+from gpushare.core.placement.node_info import find_cards
 from tests.kit.values.objects import a_gpu_pod, a_pool
 from tests.kit.values.placements import a_member, a_placement_cluster, a_queued
 

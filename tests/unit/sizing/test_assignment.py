@@ -28,8 +28,9 @@ def without_size(name: str, *, priority: int = 100) -> Claimant:
 
 
 def owned(pool: str, *names: str, by: str = "a b", **more: Any) -> list[ClaimedNode]:
-    """Build nodes of `pool` that the pools `by` claim."""
-    return [ClaimedNode(name, pool, frozenset(by.split()), **more) for name in names]
+    """Build idle nodes of `pool` that the pools `by` claim."""
+    values = {"idle_since": NOW, **more}
+    return [ClaimedNode(name, pool, frozenset(by.split()), **values) for name in names]
 
 
 def count(found: NodeAssignment) -> Mapping[str, int]:
@@ -38,7 +39,7 @@ def count(found: NodeAssignment) -> Mapping[str, int]:
 
 def move(nodes: list[ClaimedNode], found: NodeAssignment) -> list[ClaimedNode]:
     """Return the nodes once each is where it is assigned to."""
-    return [replace(node, owner=found.pools[node.name]) for node in nodes]
+    return [replace(node, pool=found.pools[node.name]) for node in nodes]
 
 
 def test_nodes_that_no_pool_has_go_to_minima_first_and_then_by_priority() -> None:
@@ -47,13 +48,13 @@ def test_nodes_that_no_pool_has_go_to_minima_first_and_then_by_priority() -> Non
 
 
 def test_of_more_than_its_maximum_nodes_without_pods_leave_first_the_last_by_name() -> None:
-    nodes = [*owned("a", "1", "2", "3"), *owned("a", "4", is_idle=False)]
+    nodes = [*owned("a", "1", "2", "3"), *owned("a", "4", idle_since=None)]
     found = assign_nodes(nodes, [a_claimant("a", 0, 2), a_claimant("b", 0, 0)])
     assert found.pools == {"1": "a", "2": "", "3": "", "4": "a"}
 
 
 def test_a_minimum_takes_an_idle_node_of_a_pool_that_has_more_than_its_own() -> None:
-    nodes = [*owned("a", "1", is_idle=False), *owned("a", "2", "3")]
+    nodes = [*owned("a", "1", idle_since=None), *owned("a", "2", "3")]
     found = assign_nodes(nodes, [a_claimant("a", 1), a_claimant("b", 1)])
     assert found.pools == {"1": "a", "2": "b", "3": "a"}
 
@@ -86,11 +87,15 @@ def test_a_node_whose_change_failed_stays_where_it_is() -> None:
     assert found.pools == {"1": "a", "2": "a"}
 
 
-def test_a_node_that_is_on_its_way_to_a_pool_goes_on_although_another_is_idle_by_now() -> None:
-    nodes = owned("a", "1", "2", "3")
-    nodes[2] = replace(nodes[2], is_idle=False, goes_to="b")
-    found = assign_nodes(nodes, [a_claimant("a", 0, 3), a_claimant("b", 1, 1)])
-    assert found.pools == {"1": "a", "2": "a", "3": "b"}
+def test_pools_with_demand_take_only_free_nodes_beyond_their_minimum() -> None:
+    elastic = replace(a_claimant("a", 0, 4, priority=200), is_elastic=True)
+    nodes = [*owned("b", "1", "2"), *owned("", "3")]
+    assert assign_nodes(nodes, [elastic, a_claimant("b")]).pools == {"1": "b", "2": "b", "3": "a"}
+    lower = replace(a_claimant("a", 0, 4, priority=50), is_elastic=True)
+    assert count(assign_nodes(owned("a", "1", "2"), [lower, a_claimant("b", 1)])) == {
+        "a": 1,
+        "b": 1,
+    }
 
 
 def test_two_pools_whose_minima_exceed_the_nodes_move_none() -> None:
@@ -115,16 +120,18 @@ _SIZES = st.one_of(
 def clusters(draw: st.DrawFn) -> tuple[list[ClaimedNode], list[Claimant]]:
     """Draw nodes, of which each is claimed by some of the pools, and the pools."""
     pools = [
-        Claimant(name, draw(st.sampled_from((50, 100, 150))), NOW, draw(_SIZES)) for name in _NAMES
+        Claimant(name, draw(st.sampled_from((50, 100, 150))), NOW, size, is_elastic=is_elastic)
+        for name in _NAMES
+        for size in [draw(_SIZES)]
+        for is_elastic in [size is not None and draw(st.booleans())]
     ]
     nodes = [
         ClaimedNode(
             f"n{number}",
             draw(st.sampled_from(("", *_NAMES))),
             frozenset(draw(st.sets(st.sampled_from(_NAMES), min_size=1))),
-            is_idle=draw(st.booleans()),
+            idle_since=draw(st.sampled_from((None, NOW))),
             has_failed=draw(st.integers(0, 9)) == 0,
-            goes_to=draw(st.sampled_from(("", "", *_NAMES))),
         )
         for number in range(draw(st.integers(0, 12)))
     ]
@@ -137,7 +144,7 @@ def test_a_pool_has_at_most_its_maximum_and_equal_clusters_are_assigned_equally(
 ) -> None:
     nodes, pools = cluster
     found = assign_nodes(nodes, pools)
-    failed = Counter(node.owner for node in nodes if node.has_failed)
+    failed = Counter(node.pool for node in nodes if node.has_failed)
     for pool in pools:
         assert count(found).get(pool.name, 0) <= max(pool.most, failed[pool.name])
     assert all(found.pools[node.name] in {"", *node.claimants} for node in nodes)
@@ -169,7 +176,7 @@ def test_no_pool_falls_below_its_minimum_by_what_another_takes(
     cluster: tuple[list[ClaimedNode], list[Claimant]],
 ) -> None:
     nodes, pools = cluster
-    before = Counter(node.owner for node in nodes if node.owner in node.claimants)
+    before = Counter(node.pool for node in nodes if node.pool in node.claimants)
     after = count(assign_nodes(nodes, pools))
     for pool in pools:
         assert after.get(pool.name, 0) >= min(before[pool.name], pool.fewest)
@@ -183,10 +190,10 @@ def test_nodes_that_move_one_at_a_time_come_to_rest(
     moves = Counter[str]()
     while True:
         found = assign_nodes(nodes, pools).pools
-        left = [node for node in nodes if node.owner != found[node.name]]
+        left = [node for node in nodes if node.pool != found[node.name]]
         if not left:
             return
         moved = random.choice(left)
         moves[moved.name] += 1
         assert moves[moved.name] <= 2
-        nodes = [replace(node, owner=found[node.name]) if node is moved else node for node in nodes]
+        nodes = [replace(node, pool=found[node.name]) if node is moved else node for node in nodes]

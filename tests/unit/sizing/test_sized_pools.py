@@ -2,22 +2,30 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_info import read_pod_info
+from gpushare.api.k8s.pod_shape import parse_pod_shape
 from gpushare.api.pool import Pool
+from gpushare.api.status import PoolStatus, Recommendation
 from gpushare.core.planner.planner import Planner
+from gpushare.core.sizing.accepted_move import find_accepted
+from gpushare.core.sizing.moves import NodeMove
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import build_status
 from gpushare.names import LABEL_POOL, Condition, Reason
+from tests.kit.values.manifests import build_pod
 from tests.kit.values.node_plans import SHARE, applied, has_failed
-from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_pool, a_snapshot
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_pool, a_snapshot
 
 
-def sized(name: str, least: int = 0, most: int | None = None, **more: object) -> Pool:
+def sized(name: str, least: int = 0, most: int | None = None, **more: Any) -> Pool:
     """Build a pool of the nodes in the group `gpu` with a size."""
     size = {"min": least, **({} if most is None else {"max": most})}
     nodes = {"selector": {"match_labels": {"group": "gpu"}}, "size": size}
@@ -114,3 +122,157 @@ def test_pools_without_a_size_share_nodes_with_one_that_has_one_by_priority() ->
     assert (len(planned.members("plain")), len(planned.members("a"))) == (0, 6)
     bounded = Planned([a_pool("plain"), sized("a", 2, 2, priority=200)], settled("plain", *"0123"))
     assert (len(bounded.members("plain")), len(bounded.members("a"))) == (2, 2)
+
+
+ELASTIC = {"mode": "Automatic", "pending_for": "2m", "idle_for": "10m"}
+MEMBER = {"allocatable": {MEMORY: 15}, "capacity": {MEMORY: 15}, "gpu_count": 1}
+
+
+def elastic(name: str, least: int = 0, most: int | None = None, **more: Any) -> Pool:
+    return sized(name, least, most, **{"demand": ELASTIC, "schedule": "share", **more})
+
+
+def a_waiting_pod(pool: str, gib: int = 8, **more: Any) -> Pod:
+    """Build a pod that kube-scheduler has refused, since no node of the pool has room."""
+    raw = build_pod("waiting", gib=gib, selects={LABEL_POOL: pool})
+    values = {
+        "phase": "Pending",
+        "requests": {MEMORY: gib},
+        "selects": frozenset({(LABEL_POOL, pool)}),
+        "unschedulable": "0/3 nodes are available: 3 Insufficient aliyun.com/gpu-mem.",
+        "lacks_gpu": True,
+        "info": read_pod_info(parse_pod_shape(raw)),
+        **more,
+    }
+    return Pod("default", "waiting", "uid-of-waiting", **values)
+
+
+class Elastic(Planned):
+    """Two elastic pools, with a busy node in `a` and two idle nodes in `b`."""
+
+    def __init__(self, *pods: Pod, **more: Any) -> None:
+        labels = {**SHARE, LABEL_POOL: "b"}
+        idle = [
+            a_node(n, labels, records=applied("share", pool="b"), **MEMBER) for n in ("n1", "n2")
+        ]
+        pools = [elastic("a", **more), elastic("b", 1)]
+        super().__init__(pools, [*settled("a", "n0"), *idle], [a_gpu_pod(node="n0")])
+        self.wait(0, *pods)
+
+    def wait(self, minutes: float, *pods: Pod) -> None:
+        """Let time pass, with these pods that wait; look at the end of it."""
+        self.snapshot = replace(self.snapshot, waiting_pods=pods)
+        now = NOW + timedelta(minutes=minutes)
+        self.requeue_at = self.planner.update(self.snapshot, set(), now).requeue_at
+
+    @property
+    def move(self) -> NodeMove | None:
+        return self.planner.plans_by_pool["a"].move
+
+
+def test_an_idle_node_moves_once_pods_have_waited_and_it_has_been_idle() -> None:
+    pod = a_waiting_pod("a")
+    planned = Elastic(pod)
+    assert planned.move is None
+    assert planned.requeue_at == NOW + timedelta(minutes=2)
+    planned.wait(2, pod)
+    assert (planned.move, planned.members("a")) == (None, ["n0"])
+    planned.wait(10, pod)
+    assert planned.move is not None
+    assert (planned.move.node, planned.members("a"), planned.members("b")) == (
+        "n1",
+        ["n0", "n1"],
+        ["n2"],
+    )
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_waiting_pod("a", unschedulable="", lacks_gpu=None),
+        a_waiting_pod("a", unschedulable="3 node(s) didn't match pod affinity", lacks_gpu=False),
+        a_waiting_pod("a", unscheduled=("SchedulerError", "the extender does not answer")),
+        a_waiting_pod("a", gates=("example.com/later",)),
+        a_waiting_pod("a", deleting=True),
+        a_waiting_pod("a", gib=16),
+        a_waiting_pod("c"),
+    ],
+    ids=[
+        "the scheduler is silent",
+        "it lacks something else",
+        "the scheduler failed",
+        "it is gated",
+        "it is being deleted",
+        "no card is large enough",
+        "it selects a pool that is not elastic",
+    ],
+)
+def test_a_pod_moves_no_node_if(pod: Pod) -> None:
+    planned = Elastic(pod)
+    planned.wait(60, pod)
+    assert (planned.move, planned.members("a")) == (None, ["n0"])
+
+
+def test_a_pod_of_a_pool_without_nodes_moves_one_whatever_the_scheduler_says() -> None:
+    told = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
+    pod = a_waiting_pod("a", unschedulable=told, lacks_gpu=False)
+    planned = Elastic(pod)
+    left = {name: node for name, node in planned.snapshot.nodes.items() if name != "n0"}
+    planned.change(replace(planned.snapshot, nodes=left), "n0")
+    planned.wait(0, pod)
+    planned.wait(30, pod)
+    assert planned.members("a") == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("more", "waits_for"),
+    [
+        ({"rollout": {"freeze": {"reason": "an incident"}}}, "an incident"),
+        ({"reconcile": "Paused"}, "Enforce"),
+        ({"demand": {"mode": "Recommend", "pending_for": "2m"}}, "accepts"),
+    ],
+    ids=["frozen", "paused", "only recommended"],
+)
+def test_a_move_is_only_shown_while_the_pool_is(more: dict[str, Any], waits_for: str) -> None:
+    pod = a_waiting_pod("a")
+    planned = Elastic(pod, **more)
+    planned.wait(30, pod)
+    assert planned.move is not None
+    assert waits_for in planned.move.waits_for
+    assert planned.members("a") == ["n0"]
+    (pool,) = (each for each in planned.snapshot.pools if each.name == "a")
+    shown = build_status(pool, planned.planner.plans_by_pool["a"], NOW).recommendation
+    assert shown is not None
+    assert (shown.node, shown.source, shown.hash) == ("n1", "b", planned.move.hash)
+
+
+def test_an_edit_of_a_pool_does_not_make_nodes_look_busy() -> None:
+    pod = a_waiting_pod("a")
+    planned = Elastic(pod)
+    pools = tuple(pool.model_copy(update={"generation": 2}) for pool in planned.snapshot.pools)
+    planned.snapshot = replace(planned.snapshot, pools=pools)
+    planned.wait(10, pod)
+    assert planned.members("a") == ["n0", "n1"]
+
+
+def test_a_pod_that_binds_in_the_last_second_keeps_the_node() -> None:
+    pod = a_waiting_pod("a")
+    planned = Elastic(pod)
+    planned.wait(9, pod)
+    pods = {**planned.snapshot.pods, "n1": [a_gpu_pod("late", node="n1")]}
+    planned.snapshot = replace(planned.snapshot, pods=pods)
+    planned.planner.update(planned.snapshot, {"n1"}, NOW + timedelta(minutes=10))
+    assert planned.members("a") == ["n0", "n2"]
+
+
+def test_what_was_accepted_counts_for_the_recommendation_that_is_shown_only() -> None:
+    shown = Recommendation(hash="abc", node="n", source="b", pods=1, since=NOW, message="")
+    pool = elastic("a", status=PoolStatus(recommendation=shown))
+    for text, found in (
+        (f"abc@{NOW.isoformat()}", "abc"),
+        (f"abc@{(NOW - timedelta(days=7)).isoformat()}", ""),
+        (f"abd@{NOW.isoformat()}", ""),
+        ("abc", ""),
+        ("abc@yesterday", ""),
+    ):
+        assert find_accepted(pool.model_copy(update={"accept_move": text})) == found

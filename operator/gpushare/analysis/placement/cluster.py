@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gpushare.analysis.placement.node_info import NodeInfo, PodInfo, build_node_info
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_info import PodInfo
 from gpushare.api.k8s.taint import Taint, Tolerations
 from gpushare.api.pool import DEFAULT_EDITION, Pool, Schedule
 from gpushare.api.status import NodeLabels, PoolCapacity
@@ -26,6 +26,7 @@ from gpushare.core.ownership.claims import (
     list_acting,
 )
 from gpushare.core.ownership.pool_index import PoolIndex
+from gpushare.core.placement.node_info import NodeInfo, build_node_info
 from gpushare.core.sizing.sized_pools import assign
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.editions.registry import find_edition

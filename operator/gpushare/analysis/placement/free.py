@@ -7,11 +7,11 @@ from itertools import combinations
 from gpushare import names
 from gpushare.analysis.explain.admitted_pod import rewind
 from gpushare.analysis.placement.cluster import PlacementCluster, build_cluster, find_members
-from gpushare.analysis.placement.node_info import NodeInfo
 from gpushare.analysis.placement.place import PodOrigin, PodPlacement, QueuedPod, place_pods
 from gpushare.analysis.placement.what_if import Observed, read_hosts
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_shape import Container, Metadata, PodShape, Resources, Spec
+from gpushare.core.placement.node_info import NodeInfo
 
 _MOST_MOVED = 4
 """Pods of one card that are moved at most: more are a reason to change the pools."""

@@ -17,17 +17,10 @@ import msgspec
 from gpushare import names
 from gpushare.analysis.explain.admitted_pod import apply_decision
 from gpushare.analysis.placement.cluster import LivePool, PlacementCluster
-from gpushare.analysis.placement.node_info import (
-    NodeInfo,
-    PodInfo,
-    find_cards,
-    put_pod,
-    read_pod_info,
-    score,
-)
 from gpushare.analysis.placement.pending import PendingCause, explain_pending
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import NOTHING, Pod
+from gpushare.api.k8s.pod_info import PodInfo, read_pod_info
 from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
 from gpushare.api.k8s.pod_shape import Metadata, PodShape
 from gpushare.api.pool import ModeName
@@ -36,6 +29,7 @@ from gpushare.core.admission.decide import decide
 from gpushare.core.admission.decision import AdmissionDecision
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.shortlist import Shortlists
+from gpushare.core.placement.node_info import NodeInfo, find_cards, put_pod, score
 
 _MOST_TIMES = 25
 """How often a queue is placed, with equal nodes in another order."""

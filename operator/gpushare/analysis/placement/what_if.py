@@ -8,7 +8,6 @@ from typing import Any
 from gpushare.analysis.explain.admitted_pod import rewind
 from gpushare.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.analysis.placement.cluster import PlacementCluster, build_cluster, find_members
-from gpushare.analysis.placement.node_info import PodInfo, read_pod_info
 from gpushare.analysis.placement.place import (
     PlacementResult,
     PodOrigin,
@@ -19,6 +18,7 @@ from gpushare.analysis.placement.place import (
 from gpushare.analysis.placement.split import roll_out
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_info import PodInfo, read_pod_info
 from gpushare.api.k8s.pod_shape import PodShape, parse_pod_shape
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.settings import Settings

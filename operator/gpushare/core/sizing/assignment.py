@@ -2,15 +2,16 @@
 
 The rules, in their order; each pool's turn comes by its priority, then by its age:
 
-1. **Keep.** A node stays with its owner as long as that claims it.
+1. **Keep.** A node stays with its pool as long as that claims it, also one that is on its way.
 2. **Maximum.** Of more nodes than its maximum, a pool gives up those that `_sort_to_leave` has
    first.
 3. **Minimum.** A pool below its minimum takes nodes that no pool has, then nodes of other pools
    with a size that have more than their minimum, then nodes of pools without a size that have a
    lower priority.
 4. **More.** Up to its maximum, a pool takes nodes that no pool has, then those that pools of a
-   lower priority have beyond their minimum. A pool without a size has a minimum of 0 and no
-   maximum.
+   lower priority have beyond their minimum. A pool with `spec.demand` takes none from others, and
+   none takes one from it: there, moves decide (`moves.py`). A pool without a size has a minimum of
+   0 and no maximum.
 
 So a pool without a size keeps a node for as long as without pools with one: only a higher priority
 takes it away. What is assigned stays assigned once all nodes are where they are assigned to.
@@ -36,6 +37,8 @@ class Claimant:
     created: datetime
     size: PoolSize | None
     """None: it has each node that it can get."""
+    is_elastic: bool = False
+    """Whether nodes move to it and from it where pods wait."""
 
     @property
     def fewest(self) -> int:
@@ -54,16 +57,19 @@ class ClaimedNode:
     """A node that a pool with a size claims."""
 
     name: str
-    owner: str
-    """The pool that has it now; empty where none has."""
+    pool: str
+    """The pool that has it, or for which it is being changed; empty where none is."""
     claimants: frozenset[str]
     """Pools that claim it."""
-    is_idle: bool = True
-    """Whether no pod holds a GPU of it."""
+    idle_since: datetime | None = None
+    """Since when it has been in its pool without a pod that holds a GPU of it; None where one does.
+    """
     has_failed: bool = False
     """Whether a change failed on it: it stays where it is."""
-    goes_to: str = ""
-    """The pool for which it is being changed; empty while no change is under way."""
+    is_free: bool = True
+    """Whether it is in service, nobody works on it, and no change failed on it."""
+    is_coming: bool = False
+    """Whether the change that brings it to its pool is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ class _Assigner:
         for node in sorted(nodes, key=lambda node: node.name):
             for name in node.claimants:
                 self._claimed[name].append(node)
-            self.pools[node.name] = node.owner if node.owner in node.claimants else ""
+            self.pools[node.name] = node.pool if node.pool in node.claimants else ""
         self.count = Counter(pool for pool in self.pools.values() if pool)
         """The number of nodes of each pool."""
 
@@ -146,20 +152,22 @@ class _Assigner:
         pool = self.pools[node.name]
         if not pool:
             return True
-        is_stuck = node.has_failed and pool == node.owner
+        is_stuck = node.has_failed and pool == node.pool
         if is_stuck or self.count[pool] <= self._claimants[pool].fewest:
             return False
-        is_sized = self._claimants[pool].size is not None
-        return self._claimants[pool].priority < claimant.priority or (is_minimum and is_sized)
+        owner = self._claimants[pool]
+        if is_minimum and owner.size is not None:
+            return True
+        is_left = owner.is_elastic or (claimant.is_elastic and not is_minimum)
+        return owner.priority < claimant.priority and not is_left
 
     def _sort_to_take(self, claimant: Claimant, node: ClaimedNode) -> tuple[object, ...]:
         pool = self.pools[node.name]
         owner = self._claimants.get(pool)
         return (
-            node.goes_to != claimant.name,
             bool(pool),
             owner is not None and owner.size is None,
-            not node.is_idle,
+            node.idle_since is None,
             owner.priority if owner is not None else 0,
             node.name,
         )
@@ -174,7 +182,6 @@ class _Assigner:
 
 
 def _sort_to_leave(node: ClaimedNode) -> tuple[object, ...]:
-    """Sort the nodes of a pool that has too many: those that are on their way to another first,
-    then those without GPU pods, of these the last by name."""
-    stays = node.goes_to in {"", node.owner}
-    return stays, not node.is_idle, *(-ord(letter) for letter in node.name)
+    """Sort the nodes of a pool that has too many: those without GPU pods first, of these the last
+    by name."""
+    return node.idle_since is None, *(-ord(letter) for letter in node.name)

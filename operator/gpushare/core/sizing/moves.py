@@ -11,19 +11,20 @@ longest is asked first. It gets one node, for which all of this holds:
 5. The node is in service, no other controller is at work on it, and no change failed on it.
 6. One of these pods would run on the node, once the node is in its pool's mode.
 
-Of several nodes, one whose mode stays is taken first, then the one that has been idle longest, then
-the first by name. What is not known moves nothing: a pod of which the scheduler has not said that
-it lacks a GPU does not wait for room.
+Of several nodes, the one that has been idle longest is taken, then the first by name. What is not
+known moves nothing: a pod of which the scheduler has not said that it lacks a GPU does not wait for
+room.
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpushare.api.demand import Demand, DemandMode
 from gpushare.api.selector import PoolSize
+from gpushare.core.sizing.assignment import ClaimedNode
 
 _HASH_CHARACTERS = 12
 
@@ -56,25 +57,6 @@ class ElasticPool:
 
 
 @dataclass(frozen=True, slots=True)
-class ElasticNode:
-    """A node of such a pool."""
-
-    name: str
-    pool: str
-    """The pool that it belongs to, or for which it is being changed."""
-    claimants: frozenset[str]
-    """Pools that claim it."""
-    schedules: Mapping[str, bool] = field(default_factory=dict)
-    """Whether its mode stays, by pool that claims it."""
-    idle_since: datetime | None = None
-    """Since when it has been in its pool without a pod that holds a GPU; None while one does."""
-    is_free: bool = True
-    """Whether it is in service, and nobody works on it."""
-    is_coming: bool = False
-    """Whether the change that brings it to its pool is under way."""
-
-
-@dataclass(frozen=True, slots=True)
 class NodeMove:
     """A move of a node from one pool to another."""
 
@@ -99,7 +81,7 @@ Fits = Callable[[object, str, str], bool]
 
 
 def find_moves(
-    pools: Collection[ElasticPool], nodes: Collection[ElasticNode], fits: Fits, now: datetime
+    pools: Collection[ElasticPool], nodes: Collection[ClaimedNode], fits: Fits, now: datetime
 ) -> tuple[list[NodeMove], datetime | None]:
     """Find the next move to each pool, and the time at which to look again; None without any."""
     by_name = {pool.name: pool for pool in pools}
@@ -119,7 +101,7 @@ def find_moves(
         }
         free = (node for node in nodes if node.pool in sources and pool.name in node.claimants)
         idle = (node for node in free if _is_idle(node, by_name[node.pool], now))
-        for node in sorted(idle, key=lambda node: _sort(node, pool)):
+        for node in sorted(idle, key=_sort):
             found = next((p for p in pods if fits(p.kind, node.name, pool.name)), None)
             if found is not None:
                 source = by_name[node.pool]
@@ -130,7 +112,7 @@ def find_moves(
 
 
 def _build_move(
-    node: ElasticNode, source: ElasticPool, target: ElasticPool, pods: WaitingPods
+    node: ClaimedNode, source: ElasticPool, target: ElasticPool, pods: WaitingPods
 ) -> NodeMove:
     move = NodeMove(node.name, source.name, target.name, pods, target.refusal or source.refusal)
     is_automatic = {source.demand.mode, target.demand.mode} == {DemandMode.AUTOMATIC}
@@ -139,17 +121,17 @@ def _build_move(
     return replace(move, waits_for=NOT_ACCEPTED)
 
 
-def _is_idle(node: ElasticNode, pool: ElasticPool, now: datetime) -> bool:
+def _is_idle(node: ClaimedNode, pool: ElasticPool, now: datetime) -> bool:
     since = node.idle_since
     return node.is_free and since is not None and since + pool.demand.idle_time <= now
 
 
-def _sort(node: ElasticNode, pool: ElasticPool) -> tuple[object, ...]:
-    return not node.schedules.get(pool.name, False), node.idle_since, node.name
+def _sort(node: ClaimedNode) -> tuple[object, ...]:
+    return node.idle_since, node.name
 
 
 def _list_times(
-    pools: Mapping[str, ElasticPool], nodes: Collection[ElasticNode], now: datetime
+    pools: Mapping[str, ElasticPool], nodes: Collection[ClaimedNode], now: datetime
 ) -> Iterator[datetime]:
     """List the later times at which a pod has waited, or a node been idle, for long enough."""
     if not any(pool.waiting for pool in pools.values()):

@@ -1,7 +1,8 @@
 """Keeps what the assignment of nodes depends on, node by node."""
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from gpushare.core.ownership.claims import (
     find_cardless_pools,
@@ -16,44 +17,72 @@ from gpushare.core.sizing.assignment import (
     NodeAssignment,
     assign_nodes,
 )
+from gpushare.core.sizing.moves import NodeMove
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
+
+_LEAVING = ("ToBeDeleted", "DeletionCandidate", "karpenter.sh/disrupted")
+"""Prefixes of the keys of taints of nodes that an autoscaler is about to remove."""
 
 
 class SizedPools:
     """The nodes that pools with a size claim, and which pool has each.
 
-    With `observing`, pools that only observe count as if they acted.
+    With `observing`, pools that only observe count as if they acted. `known` are nodes that were
+    observed before: since when they are idle does not start anew.
     """
 
-    def __init__(self, index: PoolIndex, *, observing: bool = False) -> None:
+    def __init__(
+        self,
+        index: PoolIndex,
+        *,
+        observing: bool = False,
+        known: Mapping[str, ClaimedNode] | None = None,
+    ) -> None:
         self._index, self._observing = index, observing
         self._claimants = {
-            pool.name: Claimant(pool.name, pool.spec.priority, pool.created, pool.spec.nodes.size)
+            pool.name: Claimant(
+                pool.name,
+                pool.spec.priority,
+                pool.created,
+                pool.spec.nodes.size,
+                is_elastic=pool.spec.demand is not None,
+            )
             for pool in index.pools
         }
         has_sizes = any(pool.spec.nodes.size is not None for pool in index.pools)
         self.is_needed = has_sizes and (not observing or any(p.observes for p in index.pools))
         """Whether any node may be assigned."""
-        self._nodes: dict[str, ClaimedNode] = {}
+        self._known = dict(known or {})
+        self.nodes: dict[str, ClaimedNode] = {}
+        """Nodes that a pool with a size claims, by name."""
         self.assignment = NodeAssignment()
 
-    def update(self, snapshot: ClusterSnapshot, changed: Collection[str]) -> set[str]:
-        """Observe the nodes `changed`; return those that are assigned to another pool by it."""
-        if not self.is_needed:
-            return set()
-        is_same = True
+    def update(self, snapshot: ClusterSnapshot, changed: Iterable[str], now: datetime) -> None:
+        """Observe the nodes `changed`."""
         for name in changed:
-            old, new = self._nodes.pop(name, None), self._observe(snapshot, name)
-            if new is not None:
-                self._nodes[name] = new
-            is_same &= old == new
-        if is_same:
-            return set()
-        before, self.assignment = self.assignment.pools, self._assign()
-        after = self.assignment.pools
-        return {name for name, _ in before.items() ^ after.items()}
+            old = self.nodes.pop(name, None) or self._known.pop(name, None)
+            new = self._observe(snapshot, name, now)
+            if new is None:
+                continue
+            if new.idle_since and old and old.idle_since and old.pool == new.pool:
+                new = replace(new, idle_since=old.idle_since)
+            self.nodes[name] = new
 
-    def _observe(self, snapshot: ClusterSnapshot, name: str) -> ClaimedNode | None:
+    def assign(self, moves: Iterable[NodeMove] = ()) -> set[str]:
+        """Assign each node; return those that are assigned to another pool than before.
+
+        Of the `moves`, those are made that wait for nothing.
+        """
+        nodes = dict(self.nodes)
+        for move in moves:
+            if not move.waits_for:
+                nodes[move.node] = replace(nodes[move.node], pool=move.target)
+        claiming = frozenset[str]().union(*(node.claimants for node in nodes.values()))
+        claimants = [self._claimants[name] for name in sorted(claiming)]
+        before, self.assignment = self.assignment.pools, assign_nodes(nodes.values(), claimants)
+        return {name for name, _ in before.items() ^ self.assignment.pools.items()}
+
+    def _observe(self, snapshot: ClusterSnapshot, name: str, now: datetime) -> ClaimedNode | None:
         """Observe a node; None where no pool with a size claims it."""
         if name not in snapshot.nodes:
             return None
@@ -71,23 +100,19 @@ class SizedPools:
         if all(pool.spec.nodes.size is None for pool in claimants):
             return None
         change = seen.records.change
+        is_coming = change is not None and change.is_under_way
         return ClaimedNode(
             name,
-            owner or "",
+            change.pool if change is not None and is_coming else owner or "",
             frozenset(pool.name for pool in claimants),
-            is_idle=is_idle(context),
+            idle_since=now if _is_idle(context) else None,
             has_failed=seen.records.failure is not None,
-            goes_to=change.pool if change is not None and change.is_under_way else "",
-        )
-
-    def _assign(self) -> NodeAssignment:
-        claiming = frozenset[str]().union(*(node.claimants for node in self._nodes.values()))
-        return assign_nodes(
-            self._nodes.values(), [self._claimants[name] for name in sorted(claiming)]
+            is_free=_is_free(context),
+            is_coming=is_coming,
         )
 
 
-def is_idle(context: NodeContext) -> bool:
+def _is_idle(context: NodeContext) -> bool:
     """Return whether no pod holds, or may hold, a GPU of the node."""
     live = (pod for pod in context.seen.pods if pod.is_live)
     return not any(
@@ -95,8 +120,24 @@ def is_idle(context: NodeContext) -> bool:
     )
 
 
+def _is_free(context: NodeContext) -> bool:
+    """Return whether the node is in service, and nobody works on it."""
+    seen, node = context.seen, context.seen.node
+    is_held = context.is_busy or context.refusal is not None or seen.maintenance is not None
+    is_leaving = any(taint.key.startswith(_LEAVING) for taint in node.taints)
+    is_changing = seen.records.change is not None or seen.records.failure is not None
+    return node.ready and not (node.unschedulable or is_held or is_leaving or is_changing)
+
+
+_ANY_TIME = datetime.min.replace(tzinfo=UTC)
+
+
 def assign(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     """Return the snapshot with the pool of each node that a pool with a size claims."""
     sized = SizedPools(PoolIndex(snapshot.pools))
-    sized.update(snapshot, snapshot.nodes)
+    if not sized.is_needed:
+        return snapshot
+    # It matters here whether a node is idle, not since when.
+    sized.update(snapshot, snapshot.nodes, _ANY_TIME)
+    sized.assign()
     return replace(snapshot, assigned=sized.assignment.pools)

@@ -27,6 +27,8 @@ class ClusterSnapshot:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     """Pods by node."""
+    waiting_pods: Collection[Pod] = ()
+    """Pods that request GPUs and have no node."""
     jobs: Mapping[str, Mapping[str, Job]] = field(default_factory=dict)
     """Jobs of teardowns, by node and name."""
     plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)

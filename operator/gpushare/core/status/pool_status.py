@@ -29,6 +29,7 @@ from gpushare.core.rollout.contest import record_changes
 from gpushare.core.rollout.start_now import find_started
 from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation, sum_isolation
+from gpushare.core.status.move_status import build_recommendation
 from gpushare.core.status.plan_status import build_plan, count_bytes, fit, judge_rollout
 from gpushare.core.status.window_status import build_window
 from gpushare.names import Condition, Reason
@@ -123,6 +124,7 @@ def build_status(
                 for node in pool_plans.under_way
             ),
         ),
+        recommendation=build_recommendation(pool, pool_plans.move, now),
         releasing=_build_releasing(pool, pool_plans, held, now),
         spec_changes=record_changes(pool, now),
     )

@@ -9,35 +9,20 @@ from dataclasses import dataclass, field
 from math import inf
 
 from gpushare import names
-from gpushare.api.k8s.gpu_request import NO_AMOUNTS, Amounts, count_host_amounts
+from gpushare.api.k8s.gpu_request import NO_AMOUNTS, Amounts
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
-from gpushare.api.k8s.pod_shape import PodShape, Spec
-from gpushare.api.k8s.taint import CORDON, Taint, Tolerations, parse_tolerations, tolerates
+from gpushare.api.k8s.pod_info import UNSET, PodInfo
+from gpushare.api.k8s.pod_request import PodRequest
+from gpushare.api.k8s.taint import CORDON, Taint, tolerates
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.score import ask_per_card, needs_whole_card
 from gpushare.core.admission.warnings import find_card_trouble
 from gpushare.core.capacity.cards import CardMemory, measure_cards
 from gpushare.editions.registry import EDITIONS
 
-_UNSET = {"cpu": 100, "memory": 200 * 1024**2}
-"""What kube-scheduler takes for a container without a request when it scores nodes
-(`DefaultMilliCPURequest` and `DefaultMemoryRequest`, pkg/scheduler/util/pod_resources.go)."""
 _MOST_SCORE = 100
 GIB = 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class PodInfo:
-    """What the placement of a pod depends on, once admission has decided on it."""
-
-    request: PodRequest
-    tolerations: Tolerations = ()
-    host: Amounts = field(default_factory=lambda: NO_AMOUNTS)
-    """Requested CPU and memory, as `count_host_amounts` counts them."""
-    scored: Amounts = field(default_factory=lambda: NO_AMOUNTS)
-    """The same with the defaults by which nodes are scored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +41,6 @@ class NodeInfo:
     """Amounts of CPU and memory by which the node is scored."""
 
 
-def read_pod_info(pod: PodShape) -> PodInfo:
-    """Read a PodInfo from a pod that admission has written to."""
-    spec = pod.spec or Spec()
-    return PodInfo(
-        read_pod_request(pod),
-        parse_tolerations(spec.tolerations or ()),
-        count_host_amounts(spec),
-        count_host_amounts(spec, _UNSET),
-    )
-
-
 def build_node_info(
     node: Node,
     pool: PoolView,
@@ -83,7 +57,7 @@ def build_node_info(
             known = hosts.get(pod.uid)
             _add(requested, pod.requests)
             _add(requested, known.host if known else NO_AMOUNTS)
-            _add(scored, known.scored if known else _UNSET)
+            _add(scored, known.scored if known else UNSET)
     return NodeInfo(
         node,
         pool,
