@@ -24,9 +24,7 @@ def run_promtool(folder: Path, *arguments: str | Path) -> None:
 
 
 def test_the_rules_are_valid_and_none_is_there_twice(prometheus_programs: Path) -> None:
-    run_promtool(
-        prometheus_programs, "check", "rules", "--lint=all", "--lint-fatal", RULES, MOVES
-    )
+    run_promtool(prometheus_programs, "check", "rules", "--lint=all", "--lint-fatal", RULES, MOVES)
 
 
 def test_alerts_fire_where_they_must_and_only_there(prometheus_programs: Path) -> None:

@@ -8,7 +8,16 @@ from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.placement.converted_node import convert_node
 from gpushare.core.placement.node_info import build_node_info, find_cards
 from gpushare.core.snapshot.cluster import ClusterSnapshot
-from gpushare.editions.registry import get_mode
+from gpushare.editions.edition import Outcome
+from gpushare.editions.registry import (
+    find_edition,
+    find_mode,
+    find_schedule,
+    find_transition,
+    get_mode,
+)
+
+_AUTOMATIC = frozenset({Outcome.APPLY, Outcome.APPLY_AND_RESTART})
 
 
 def would_run(
@@ -19,9 +28,19 @@ def would_run(
     node_name: str,
     pool_name: str,
 ) -> bool:
-    """Return whether `pod` would run on a node without GPU pods as a member of the pool; memory is
-    counted in `unit`."""
+    """Return whether `pod` would run on a node without GPU pods as a member of the pool.
+
+    Memory is counted in `unit`. A node whose mode the operator does not change by itself, such as
+    by a teardown, or that is of another edition, is none on which it would run.
+    """
     pool, node = pools[pool_name], snapshot.nodes[node_name]
+    edition, wanted = pool.spec.edition, pool.spec.schedule
+    if find_edition(node.labels) not in (None, edition):
+        return False
+    current = find_schedule(edition, node.labels)
+    changes = current != wanted and find_mode(edition, current) is not None
+    if changes and find_transition(edition, current, wanted).outcome not in _AUTOMATIC:
+        return False
     mode = snapshot.plugin_daemonsets.resolve(get_mode(pool.spec.edition, pool.spec.schedule))
     converted = convert_node(node, pool, mode, unit)
     view = PoolView(pool.name, pool.spec.schedule, edition=pool.spec.edition)
