@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.snapshot_file import parse_snapshot
@@ -48,8 +49,18 @@ def test_where_no_nodes_are_shared_a_sentence_says_why() -> None:
     assert "pools" in told["why"]
 
 
-def test_what_is_told_of_a_split_is_what_simulate_says_of_its_pools(tmp_path: Path) -> None:
-    told = _tell(nodes=LABEL, sizes=MOVED)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"inference": 3, "notebooks": 4, "training": 2},
+        {"inference": 3, "notebooks": 6, "training": 0},
+        {"inference": 3, "notebooks": 3, "training": 0},
+    ],
+)
+def test_what_is_told_of_a_split_is_what_simulate_says_of_its_pools(
+    sizes: dict[str, int], tmp_path: Path
+) -> None:
+    told = _tell(nodes=LABEL, sizes=",".join(f"{pool}:{n}" for pool, n in sizes.items()))
     file = tmp_path / "pools.yaml"
     file.write_text(_find_manifests(told))
     printed = run_command(
@@ -58,11 +69,7 @@ def test_what_is_told_of_a_split_is_what_simulate_says_of_its_pools(tmp_path: Pa
     said = json.loads(printed)
     same = ("pods", "placed", "placedToday", "pools", "pending", "displaced", "plan")
     assert {key: told[key] for key in same} == {key: said[key] for key in same}
-    assert {pool["name"]: pool["split"]["nodes"] for pool in told["pools"]} == {
-        "inference": 3,
-        "notebooks": 4,
-        "training": 2,
-    }
+    assert {pool["name"]: pool["split"]["nodes"] for pool in told["pools"]} == sizes
 
 
 def test_pods_that_must_go_first_are_named_with_where_they_would_run() -> None:
@@ -80,11 +87,17 @@ def test_the_commands_name_the_cluster_that_the_page_shows() -> None:
     assert LABEL in told["search"]
 
 
-def test_a_pool_without_nodes_is_left_out_of_the_manifests_and_named() -> None:
+def test_a_pool_that_gets_no_node_excludes_those_that_it_had() -> None:
     told = _tell(nodes=LABEL, sizes="inference:3,notebooks:6,training:0")
-    assert "name: training" not in _find_manifests(told)
-    (note,) = told["notes"]
-    assert "training" in note
+    pools = {pool["metadata"]["name"]: pool for pool in yaml.safe_load_all(_find_manifests(told))}
+    nodes = pools["training"]["spec"]["nodes"]
+    assert nodes["selector"] == {"matchLabels": {"alibabacloud.com/nodepool-id": "np-train"}}
+    assert nodes["exclude"] == [f"cn-beijing.10.0.1.{number}" for number in (11, 12, 13)]
+
+
+def test_nodes_that_get_another_mode_are_counted() -> None:
+    assert _tell(nodes=LABEL, sizes=TODAY)["changes"] == 2
+    assert _tell(nodes=LABEL, sizes="inference:4,notebooks:3,training:3")["changes"] == 3
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def search_splits(
     document = {"search": _describe(result, named, len(nodes)), **view.document}
     known = asked.seen.known
     built = build_answer(document, _build_page, asked.cluster, OF_STACKS, known, ROUTED_BY)
-    return replace(built, manifests=view.manifests, notes=view.notes)
+    return replace(built, manifests=view.manifests)
 
 
 def _find_pools(text: str, present: Sequence[Pool]) -> tuple[str, ...]:

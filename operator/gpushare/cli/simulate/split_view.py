@@ -10,9 +10,12 @@ from gpushare import names
 from gpushare.analysis.placement.search import name_nodes
 from gpushare.analysis.placement.what_if import WhatIf, ask_what_if
 from gpushare.api.documents import format_yaml
+from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
+from gpushare.api.selector import Nodes
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.simulate.view import SimulateInput, describe_what_if
+from gpushare.core.ownership.claims import is_member
 
 Json = dict[str, Any]
 
@@ -24,9 +27,7 @@ class SplitView:
     answer: WhatIf
     document: Json
     manifests: str
-    """The pools that get nodes, as YAML."""
-    notes: tuple[str, ...]
-    """Sentences on the pools that get none."""
+    """The pools as YAML."""
 
 
 def view_split(asked: SimulateInput, members: Mapping[str, str], pools: Sequence[str]) -> SplitView:
@@ -35,25 +36,34 @@ def view_split(asked: SimulateInput, members: Mapping[str, str], pools: Sequence
     Raises `CommandError` where a pool can't list so many nodes.
     """
     snapshot = asked.snapshot
+    named = (pool for pool in snapshot.pools if pool.name in pools)
     try:
-        changed = {p.name: name_nodes(p, members) for p in snapshot.pools if p.name in pools}
+        changed = {pool.name: _claim(pool, members, snapshot.nodes) for pool in named}
     except ValidationError as error:
-        message = "a pool would have more nodes than spec.nodes.names may list. Select fewer nodes"
+        message = "a pool would list more nodes than spec.nodes allows. Select fewer nodes"
         raise CommandError(Exit.USAGE, message) from error
     split = replace(snapshot, pools=tuple(changed.get(p.name, p) for p in snapshot.pools))
     answer = ask_what_if(asked.observed, asked.new.pods, split, set(pools))
-    full = [pool for pool in changed.values() if pool.spec.nodes.names]
-    empty = sorted(changed.keys() - {pool.name for pool in full})
-    return SplitView(
-        answer,
-        describe_what_if(answer, asked),
-        "---\n".join(format_yaml(_build_manifest(pool)) for pool in full),
-        tuple(
-            f"pool {name} gets no node, and is left out. Delete it, or list its nodes of today in "
-            "its spec.nodes.exclude"
-            for name in empty
-        ),
+    manifests = "---\n".join(format_yaml(_build_manifest(pool)) for pool in changed.values())
+    return SplitView(answer, describe_what_if(answer, asked), manifests)
+
+
+def _claim(pool: Pool, members: Mapping[str, str], nodes: Mapping[str, Node]) -> Pool:
+    """Return `pool` with its nodes by name. One without any claims what it did, and excludes each
+    node of that: a pool has to select something."""
+    changed = name_nodes(pool, members)
+    if changed.spec.nodes.names:
+        return changed
+    old = pool.spec.nodes
+    lost = sorted(node.name for node in nodes.values() if is_member(old, node))
+    excluding = Nodes(
+        selector=old.selector,
+        names=old.names,
+        exclude=(*old.exclude, *lost),
+        cards=old.cards,
+        scaling=old.scaling,
     )
+    return pool.model_copy(update={"spec": pool.spec.model_copy(update={"nodes": excluding})})
 
 
 def _build_manifest(pool: Pool) -> Json:

@@ -48,7 +48,7 @@ def tell_split(cluster: Cluster, options: str, query: Mapping[str, str]) -> byte
     search = SplitSearch(asked.observed, (), shared.nodes, tuple(sizes))
     divided = divide(search, asked.snapshot, members, sizes)
     everyone = {**search.others, **divided}
-    _check_work(asked, everyone)
+    changes = _count_changes(asked, everyone)
     view = view_split(asked, everyone, tuple(sizes))
     assert view.answer.split is not None
     displaced = (p for p in view.answer.split.pods if p.pod.origin is PodOrigin.DISPLACED)
@@ -59,8 +59,8 @@ def tell_split(cluster: Cluster, options: str, query: Mapping[str, str]) -> byte
         {
             **document,
             "takenAt": cluster.taken_at.isoformat(timespec="seconds"),
+            "changes": changes,
             "mustGo": [describe_placement(each) for each in displaced],
-            "notes": view.notes,
             "search": f"{command} {searched}",
             "command": f"{command} -f - <<'EOF'\n{view.manifests}EOF\n",
         }
@@ -106,8 +106,9 @@ def _read_sizes(text: str, shared: SharedNodes) -> dict[str, int]:
     return sizes
 
 
-def _check_work(asked: SimulateInput, members: Mapping[str, str]) -> None:
-    """Raise `CommandError` where it would take too long to place the pods on this split."""
+def _count_changes(asked: SimulateInput, members: Mapping[str, str]) -> int:
+    """Count the nodes whose mode changes. Raises `CommandError` where it would take too long to
+    place the pods on this split."""
     split = roll_out(asked.snapshot, members, asked.observed.setup.memory_unit)
     pods = len(list_waiting(asked.observed)[0]) + len(split.displaced)
     if len(members) * pods > MOST_TRIES:
@@ -116,3 +117,4 @@ def _check_work(asked: SimulateInput, members: Mapping[str, str]) -> None:
             f"{pods} pods to place on {len(members)} nodes take too long for this page. Write the "
             f"pools to a file, and run {name_command('simulate')} -f",
         )
+    return split.changes

@@ -41,18 +41,19 @@ function summarize({ pods, placed, placedToday, fewest, most }) {
   return `${placed} of ${count(pods, "waiting pod")} would run${range}, ${placedToday} as it is today`;
 }
 
-function listFacts({ displaced, unknownNodes, leftOut, notes, plan }, steps) {
+function listFacts({ changes, displaced, unknownNodes, leftOut, plan }, steps) {
   const restarts = steps.filter((step) => step.restartsPlugin).length;
+  const blocked = steps.filter((step) => step.blocker).length;
+  const later = blocked > 0 ? `, and what ${count(blocked, "blocked node")} need later` : "";
   const alone = displaced.withoutController;
   return [
-    `${count(steps.length, "node")} to change, ${count(restarts, "device plugin")} to restart`,
+    `${count(changes, "node")} to get another mode; ${count(restarts, "device plugin")} to restart${later}`,
     displaced.pods > 0
       ? `⚠ ${count(displaced.pods, "running pod")} must go first; ${displaced.placed} would run again`
       : "No running pod must go",
     alone.length > 0 && `⚠ No controller creates them again: ${alone.join(", ")}`,
     unknownNodes.length > 0 && `⚠ Unknown what these nodes will offer, counted as nothing: ${unknownNodes.join(", ")}`,
     ...leftOut.map((each) => `Left out: ${count(each.pods, "waiting pod")}, because ${each.why}`),
-    ...notes.map((note) => `⚠ ${note[0].toUpperCase()}${note.slice(1)}`),
     ...plan.filter((pool) => pool.waitsForApproval).map((pool) => `Pool ${pool.name} waits for approval`),
   ].filter(Boolean);
 }
