@@ -184,22 +184,54 @@ async def test_an_internal_error_of_a_split_is_told_and_the_next_split_is_comput
         assert (await client.ask("split")).status == 200
 
 
-async def test_one_split_is_computed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, may_end = threading.Event(), threading.Event()
+class HeldSplits:
+    """Splits whose computation ends when the test says so."""
 
-    def wait(*_: object) -> bytes:
-        begun.set()
-        may_end.wait()
+    def __init__(self) -> None:
+        self.begun, self.may_end = threading.Semaphore(0), threading.Event()
+        self.computed = 0
+
+    def __call__(self, *_: object) -> bytes:
+        self.begun.release()
+        self.may_end.wait()
+        self.computed += 1
         return b"{}"
 
-    monkeypatch.setattr(serving_page, "tell_split", wait)
+
+@pytest.fixture
+def splits(monkeypatch: pytest.MonkeyPatch) -> HeldSplits:
+    held = HeldSplits()
+    monkeypatch.setattr(serving_page, "tell_split", held)
+    return held
+
+
+async def test_one_split_is_computed_at_a_time_and_the_state_is_told_meanwhile(
+    splits: HeldSplits,
+) -> None:
     async with serving() as client, asyncio.TaskGroup() as group:
-        first = group.create_task(client.ask("split"))
-        await asyncio.to_thread(begun.wait)
-        second = await client.ask("split")
+        asked = [group.create_task(client.ask("split")) for _ in range(2)]
+        await asyncio.to_thread(splits.begun.acquire)
         state = await client.ask("state")
-        may_end.set()
-    assert (first.result().status, second.status, state.status) == (200, 429, 200)
+        assert not splits.begun.acquire(blocking=False)
+        splits.may_end.set()
+    assert [each.result().status for each in asked] == [200, 200]
+    assert state.status == 200
+
+
+async def test_a_split_for_which_nobody_waits_any_more_is_not_computed(splits: HeldSplits) -> None:
+    async with serving() as client, asyncio.TaskGroup() as group:
+        group.create_task(client.ask("split"))
+        await asyncio.to_thread(splits.begun.acquire)
+        _, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        host = f"Host: 127.0.0.1:{client.port}"
+        writer.write(f"GET {client.path}split HTTP/1.1\r\n{host}\r\n\r\n".encode())
+        # What is answered later was read later.
+        await client.ask("state")
+        writer.close()
+        await client.ask("state")
+        splits.may_end.set()
+        await client.ask("split")
+    assert splits.computed == 2
 
 
 async def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:

@@ -1,5 +1,6 @@
 """The page's HTTP server: a few files and the state, behind a secret in the path."""
 
+import asyncio
 import contextlib
 import hmac
 import secrets
@@ -50,7 +51,7 @@ class PageServer:
 
     def __init__(self, feed: Feed, options: str = "") -> None:
         self._feed, self._options = feed, options
-        self._is_splitting = False
+        self._splitting = asyncio.Lock()
         self._files = dict(_load_files())
         self._secret = secrets.token_urlsafe(24)
         self._ticket: str | None = secrets.token_urlsafe(24)
@@ -134,18 +135,17 @@ class PageServer:
 
     async def _tell_split(self, request: web.BaseRequest) -> web.Response:
         # One at a time, whatever number of pages ask: it takes a processor for a while.
-        if self._is_splitting:
-            return web.Response(status=429, text="Another split is being computed\n")
-        self._is_splitting = True
-        try:
+        async with self._splitting:
+            if request.transport is None:
+                return web.Response(status=408, text="Nobody waits for this split any more\n")
             work = partial(tell_split, self._feed.cluster, self._options, dict(request.query))
-            return web.Response(body=await run_aside(work), content_type="application/json")
-        except Exception as error:
-            failure = find_failure(error)
-            told = " ".join(str(failure or report_failure(error)).split())
-            return web.Response(status=400 if failure else 500, text=f"{told}\n")
-        finally:
-            self._is_splitting = False
+            try:
+                body = await run_aside(work)
+            except Exception as error:
+                failure = find_failure(error)
+                told = " ".join(str(failure or report_failure(error)).split())
+                return web.Response(status=400 if failure else 500, text=f"{told}\n")
+        return web.Response(body=body, content_type="application/json")
 
 
 def _is_own(request: web.BaseRequest) -> bool:

@@ -8,9 +8,6 @@ import { shift } from "./sizes.js";
 import { drawAnswer } from "./split_answer.js";
 import { tellTime } from "./words.js";
 
-const BUSY = 429;
-const PAUSE_MS = 500;
-
 const find = (id) => document.getElementById(id);
 const select = find("split").elements.nodes;
 let choices = [];
@@ -121,17 +118,12 @@ async function ask(query) {
 /** What the server answers; null where it refuses, which is shown. */
 async function request(query) {
   try {
-    for (;;) {
-      const answer = await fetch(`split${query}`);
-      if (answer.status !== BUSY) {
-        setText(find("refusal"), answer.ok ? "" : `✕ ${await answer.text()}`);
-        if (!answer.ok) setText(find("progress"), "Not computed");
-        return answer.ok ? await answer.json() : null;
-      }
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-    }
+    const answer = await fetch(`split${query}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    setText(find("refusal"), "");
+    return await answer.json();
   } catch (error) {
-    setText(find("refusal"), `✕ The program behind this page has not answered (${error.message}).`);
+    setText(find("refusal"), `✕ ${error.message}`);
     setText(find("progress"), "Not computed");
     return null;
   }

@@ -99,7 +99,7 @@ function describeStep(step) {
     step.node,
     step.fromPool && step.pool !== step.fromPool ? `${step.fromPool} → ${step.pool}` : step.pool,
     step.change,
-    does.filter(Boolean).join(", ") || "labels only",
+    does.filter(Boolean).join(", ") || (step.blocker ? "" : "labels only"),
     step.blocker ? `${step.blocker}: ${step.message}` : "",
   ];
 }
