@@ -10,6 +10,7 @@ from demo.scenes import (
     professional,
     rollout,
     shared_card,
+    split,
     teardown,
     too_wide,
     typing_error,
@@ -32,4 +33,5 @@ SCENES = {
     "kubelet": kubelet.SCENE,
     "rollout": rollout.SCENE,
     "windows": windows.SCENE,
+    "split": split.SCENE,
 }

@@ -10,8 +10,11 @@ import pytest
 from devcluster.cluster import Cluster
 from tests.kit.bench import NODES, Bench
 from tests.kit.cluster.expect import expect, expect_pool_ready, expect_step
+from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
+from tests.kit.cluster.pod_admission import expect_known
 from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import build_pool
 
 CONTROL_PLANE = (
     *("kube-scheduler", "kube-controller-manager", "kwok-controller"),
@@ -50,6 +53,9 @@ def test_processes_end_where_etcd_was_restored_and_others_go_on_from_there(
     expect_pool_ready(own, nodes=3)
     for number in range(WRITES):
         own.annotate(f"{NODES}/n3", {"example.com/written": str(number)})
+    # The webhook, too, has read a version that nobody reaches again.
+    own.create_pool(build_pool("late", edition="Basic", nodes={"names": ["absent"]}))
+    expect_known(default_namespace(own), "late")
 
     with own.cluster.killed(*CONTROL_PLANE):
         shutil.rmtree(data)

@@ -10,9 +10,11 @@ from gpushare import names
 from gpushare.analysis.placement import search as module
 from gpushare.analysis.placement.place import QueuedPod
 from gpushare.analysis.placement.search import SplitScore, SplitSearch
-from gpushare.analysis.placement.what_if import Observed
+from gpushare.analysis.placement.what_if import Observed, read_shapes
 from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod, parse_pod
 from gpushare.settings import Settings
+from tests.kit.values.manifests import build_pod
 from tests.kit.values.objects import NOW, a_plugin_pod, a_pool, a_snapshot
 from tests.kit.values.placements import HERE, a_member, a_queued
 
@@ -23,9 +25,9 @@ _POOLS = {
 }
 
 
-def _observe(*nodes: Node) -> Observed:
+def _observe(*nodes: Node, pods: tuple[Pod, ...] = ()) -> Observed:
     plugins = tuple(a_plugin_pod(f"plugin-{node.name}", node=node.name) for node in nodes)
-    snapshot = a_snapshot(pools=tuple(_POOLS.values()), nodes=nodes, pods=plugins)
+    snapshot = a_snapshot(pools=tuple(_POOLS.values()), nodes=nodes, pods=(*plugins, *pods))
     return Observed(snapshot, {}, (), (HERE,), Settings(), NOW)
 
 
@@ -53,6 +55,21 @@ def test_of_equally_good_splits_the_one_with_fewer_changes_is_best() -> None:
     result = SplitSearch(seen, [], ["a", "b"], ["train", "infer"]).run()
     assert result.best[0].members == {"a": "infer", "b": "train"}
     assert result.best[0].score.changes == 0
+
+
+def test_of_equally_good_splits_the_one_that_interrupts_fewest_pods_is_best() -> None:
+    raw = build_pod("job", gib=8, selects={names.LABEL_POOL: "train"}, annotations=_OPEN)
+    raw["metadata"] |= {"uid": "job", "namespace": "default"}
+    raw["spec"]["nodeName"], raw["status"] = "a", {"phase": "Running"}
+    job = parse_pod(raw, plugin_namespaces=())
+    assert job is not None
+    seen = _observe(_node("a", "train"), _node("b", "train"), pods=(job,))
+    seen = replace(seen, shapes=read_shapes([raw]))
+    queue = [a_queued("p", gib=8, selects={names.LABEL_POOL: "infer"})]
+    best, second, *_ = SplitSearch(seen, queue, ["a", "b"], ["train", "infer"]).run().best
+    assert best.members == {"a": "train", "b": "infer"}
+    assert (best.displaced, second.displaced) == (0, 1)
+    assert best.score.missed == second.score.missed
 
 
 def test_equal_nodes_are_one_group() -> None:

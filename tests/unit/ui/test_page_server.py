@@ -3,13 +3,14 @@
 import asyncio
 import errno
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import orjson
 import pytest
@@ -69,7 +70,14 @@ async def test_the_state_is_what_inspect_says_and_a_little_more() -> None:
 
 async def test_without_the_secret_nothing_is_there() -> None:
     async with serving() as client:
-        for path in ("/", "/state", "/index.html", f"{client.path[:-2]}/state", "//state"):
+        for path in (
+            "/",
+            "/state",
+            "/split",
+            "/index.html",
+            f"{client.path[:-2]}/state",
+            "//state",
+        ):
             assert (await client.ask_path(path)).status == 404, path
         assert (await client.ask("state")).status == 200
         async with serving() as other:
@@ -109,7 +117,9 @@ async def test_the_address_without_its_last_slash_leads_to_the_page() -> None:
     assert (answer.status, answer.headers["Location"]) == (303, client.path)
 
 
-@pytest.mark.parametrize("path", ["", "main.js", "page.css", "icon.svg", "state", "nothing"])
+@pytest.mark.parametrize(
+    "path", ["", "main.js", "page.css", "icon.svg", "state", "split", "nothing"]
+)
 async def test_every_answer_has_the_headers_that_keep_other_sites_out(path: str) -> None:
     async with serving() as client:
         answer = await client.ask(path)
@@ -140,6 +150,88 @@ async def test_a_state_that_is_known_is_not_told_again() -> None:
         other = await client.ask("state", If_None_Match='"other"')
     assert (again.status, again.body, again.headers["Etag"]) == (304, b"", known)
     assert (other.status, other.body) == (200, told.body)
+
+
+async def test_a_split_is_told_as_data_and_a_bad_one_as_a_sentence() -> None:
+    async with serving() as client:
+        choices = orjson.loads((await client.ask("split")).body)
+        label = quote(choices["shared"][0]["label"])
+        told = await client.ask(f"split?nodes={label}&sizes=inference:3,notebooks:3,training:3")
+        bad = await client.ask(f"split?nodes={label}&sizes=inference:99")
+    assert (told.status, bad.status) == (200, 400)
+    assert orjson.loads(told.body)["takenAt"] == CLUSTER.taken_at.isoformat(timespec="seconds")
+    assert "inference" in bad.body.decode()
+
+
+async def test_before_the_operator_is_installed_a_split_is_refused_with_the_reason() -> None:
+    async with serving(Feed("context test", replace(CLUSTER, pools=None))) as client:
+        answer = await client.ask("split")
+    assert answer.status == 400
+    assert b"gpusharepools" in answer.body.lower()
+
+
+async def test_an_internal_error_of_a_split_is_told_and_the_next_split_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise ValueError("a mistake")
+
+    async with serving() as client:
+        with monkeypatch.context() as broken:
+            broken.setattr(serving_page, "tell_split", fail)
+            failed = await client.ask("split")
+        assert (failed.status, b"a mistake" in failed.body) == (500, True)
+        assert (await client.ask("split")).status == 200
+
+
+class HeldSplits:
+    """Splits whose computation ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_end = threading.Semaphore(0), threading.Event()
+        self.computed = 0
+
+    def __call__(self, *_: object) -> bytes:
+        self.begun.release()
+        self.may_end.wait()
+        self.computed += 1
+        return b"{}"
+
+
+@pytest.fixture
+def splits(monkeypatch: pytest.MonkeyPatch) -> HeldSplits:
+    held = HeldSplits()
+    monkeypatch.setattr(serving_page, "tell_split", held)
+    return held
+
+
+async def test_one_split_is_computed_at_a_time_and_the_state_is_told_meanwhile(
+    splits: HeldSplits,
+) -> None:
+    async with serving() as client, asyncio.TaskGroup() as group:
+        asked = [group.create_task(client.ask("split")) for _ in range(2)]
+        await asyncio.to_thread(splits.begun.acquire)
+        state = await client.ask("state")
+        assert not splits.begun.acquire(blocking=False)
+        splits.may_end.set()
+    assert [each.result().status for each in asked] == [200, 200]
+    assert state.status == 200
+
+
+async def test_a_split_for_which_nobody_waits_any_more_is_not_computed(splits: HeldSplits) -> None:
+    async with serving() as client, asyncio.TaskGroup() as group:
+        group.create_task(client.ask("split"))
+        await asyncio.to_thread(splits.begun.acquire)
+        _, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        host = f"Host: 127.0.0.1:{client.port}"
+        writer.write(f"GET {client.path}split HTTP/1.1\r\n{host}\r\n\r\n".encode())
+        # What is answered later was read later.
+        await client.ask("state")
+        writer.close()
+        await client.ask("state")
+        splits.may_end.set()
+        await client.ask("split")
+    assert splits.computed == 2
 
 
 async def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:

@@ -31,6 +31,8 @@ class SplitScore:
 
     missed: int
     """Pods displaced less pods that run, of the queue and of those displaced."""
+    displaced: int
+    """Running pods that must go first: each is interrupted, even if it runs again."""
     changes: int
     """Nodes whose mode changes: each is out of service for a while."""
     less_largest_free: int
@@ -120,6 +122,7 @@ class SplitSearch:
         free = max((pool.capacity.largest_free_block for pool in result.pools), default=0)
         score = SplitScore(
             len(moved) - result.placed,
+            len(moved),
             split.changes,
             -free,
             tuple(

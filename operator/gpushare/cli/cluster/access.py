@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
@@ -82,6 +83,15 @@ class Access:
 
         found = find_context(self.kubeconfig, self.context)
         return f"context {found.name}" if found else "the cluster of this Pod"
+
+    def list_options(self) -> str:
+        """List the options of a command that reads the same, for a shell."""
+        given = {
+            "--kubeconfig": self.kubeconfig,
+            "--context": self.context,
+            "--snapshot": self.snapshot,
+        }
+        return " ".join(f"{name} {quote(str(value))}" for name, value in given.items() if value)
 
     async def connect(self) -> "ApiClient":
         """Connect to the user's API server; to be used as a context manager.

@@ -103,9 +103,9 @@ def simulate(
     GPU scheduler.
 
     With --search, the sizes of the named pools on these nodes are tried: most pods that run first,
-    then fewest nodes that change, then the largest free block. The best split is shown as with -f;
-    -o yaml prints its pools. Up to 25,000 splits are all tried, such as those of 200 equal nodes
-    over three pools; of more only some.
+    then fewest that must go first, then fewest nodes that change, then the largest free block. The
+    best split is shown as with -f; -o yaml prints its pools. Up to 25,000 splits are all tried,
+    such as those of 200 equal nodes over three pools; of more only some.
 
     With --free, the fewest units are found whose move gives one more pod a card of the pool, and
     where each moved pod would run. A pod without a controller is never moved.

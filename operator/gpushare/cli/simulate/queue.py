@@ -37,6 +37,9 @@ class WantedPods:
     skipped: tuple[str, ...]
 
 
+NO_PODS = WantedPods((), ())
+
+
 def list_wanted(wanted: Wanted, default_namespace: str) -> WantedPods:
     """List the pods that are wanted. Raises `CommandError` for what is no pod, where the API server
     would refuse one, where there are more than `wanted.most`, and where no pod is left that a

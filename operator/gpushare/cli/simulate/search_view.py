@@ -6,10 +6,8 @@ from typing import Any
 
 from gpushare import names
 from gpushare.analysis.effective_settings import ROUTED_BY
-from gpushare.analysis.placement.search import FoundSplit, SearchResult, SplitSearch, name_nodes
-from gpushare.analysis.placement.what_if import ask_what_if
+from gpushare.analysis.placement.search import FoundSplit, SearchResult, SplitSearch
 from gpushare.analysis.program_name import name_command
-from gpushare.api.documents import format_yaml
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.cli.cluster.access import Access
@@ -19,7 +17,8 @@ from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.simulate.queue import Wanted
-from gpushare.cli.simulate.view import ask, build_what_if, describe_what_if
+from gpushare.cli.simulate.split_view import view_split
+from gpushare.cli.simulate.view import ask, build_what_if
 from gpushare.core.ownership.claims import is_member
 
 Json = dict[str, Any]
@@ -43,20 +42,11 @@ def search_splits(
         replace(asked.observed, snapshot=snapshot), asked.new.pods, [n.name for n in nodes], named
     )
     result = search.run()
-    everyone = {**search.others, **result.best[0].members}
-    changed = {
-        pool.name: name_nodes(pool, everyone) for pool in snapshot.pools if pool.name in named
-    }
-    split = replace(snapshot, pools=tuple(changed.get(p.name, p) for p in snapshot.pools))
-    answer = ask_what_if(asked.observed, asked.new.pods, split, set(named))
-    document = {"search": _describe(result, named, len(nodes)), **describe_what_if(answer, asked)}
+    view = view_split(asked, {**search.others, **result.best[0].members}, named)
+    document = {"search": _describe(result, named, len(nodes)), **view.document}
     known = asked.seen.known
     built = build_answer(document, _build_page, asked.cluster, OF_STACKS, known, ROUTED_BY)
-    full = [pool for pool in changed.values() if pool.spec.nodes.names]
-    empty = sorted(changed.keys() - {pool.name for pool in full})
-    notes = [f"pool {name} gets no node, and is left out" for name in empty]
-    manifests = "---\n".join(format_yaml(_build_manifest(pool)) for pool in full)
-    return replace(built, manifests=manifests, notes=notes)
+    return replace(built, manifests=view.manifests)
 
 
 def _find_pools(text: str, present: Sequence[Pool]) -> tuple[str, ...]:
@@ -113,19 +103,6 @@ def _describe_split(split: FoundSplit, pools: Sequence[str]) -> Json:
         "changes": split.score.changes,
         "largestFreeBlockGiB": -split.score.less_largest_free,
         "nodes": {pool: sorted(n for n, p in split.members.items() if p == pool) for pool in pools},
-    }
-
-
-def _build_manifest(pool: Pool) -> Json:
-    spec = pool.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    if pool.spec.nvidia is not None:
-        spec.pop("schedule", None)
-    spec["edition"] = str(pool.spec.edition)
-    return {
-        "apiVersion": f"{names.GROUP}/{names.VERSION}",
-        "kind": names.KIND,
-        "metadata": {"name": pool.name},
-        "spec": spec,
     }
 
 

@@ -32,7 +32,7 @@ from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import describe_capacity
 from gpushare.cli.output.tables import build_section, build_table
 from gpushare.cli.plan.view import build_forecast, check_updates, describe_forecast
-from gpushare.cli.simulate.queue import Wanted, WantedPods, list_wanted
+from gpushare.cli.simulate.queue import NO_PODS, Wanted, WantedPods, list_wanted
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 Json = dict[str, Any]
@@ -69,7 +69,13 @@ def ask(access: Access, pools: Sequence[Given], wanted: Wanted) -> SimulateInput
     """Read the cluster, and what a user gave. Raises `CommandError`, and what
     `errors_as_sentences` knows."""
     new = list_wanted(wanted, access.find_namespace(wanted.namespace) if wanted.objects else "")
-    cluster = access.read(*Kind)
+    return build_input(access.read(*Kind), pools, new)
+
+
+def build_input(
+    cluster: Cluster, pools: Sequence[Given] = (), new: WantedPods = NO_PODS
+) -> SimulateInput:
+    """Build the input from a cluster that was read; raises what `ask` does."""
     given = find_pools(pools, cluster.pools or (), cluster.taken_at) if pools else None
     seen = observe_cluster(cluster) if pools else observe_pools(cluster)
     if given is not None:

@@ -35,7 +35,8 @@ def ui(
     """Serve a page on 127.0.0.1 that shows the pools and updates itself, until Ctrl-C.
 
     Nodes are rows, cards bars with their pods in them; beside them the mode, isolation, the change
-    in progress, and why a node waits. It reads what `inspect --pools` reads, with your rights, and
+    in progress, and why a node waits. A second page moves nodes between pools by sliders, and shows
+    what `simulate` says of that. It reads what `inspect --pools` reads, with your rights, and
     writes nothing. Its address holds a secret: other users of the machine can't read the page.
     """
     with errors_as_sentences():

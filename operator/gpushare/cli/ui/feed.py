@@ -48,6 +48,8 @@ class Feed:
     ) -> None:
         self._source = source
         self._read = read
+        self.cluster = cluster
+        """The last reading."""
         self._state = build_state(cluster)
         self._problem: Json | None = None
         self._failures = 0
@@ -75,7 +77,8 @@ class Feed:
     async def _renew(self, read: Callable[[], Awaitable[Cluster]], began: float) -> None:
         try:
             # Of thousands of nodes it takes seconds; the page is answered meanwhile.
-            self._state = await run_aside(partial(build_state, await read()))
+            cluster = await read()
+            self._state = await run_aside(partial(build_state, cluster))
         except Exception as error:
             failure = find_failure(error) or report_failure(error)
             now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -86,7 +89,7 @@ class Feed:
             }
             self._failures += 1
         else:
-            self._problem, self._failures = None, 0
+            self.cluster, self._problem, self._failures = cluster, None, 0
         self._write()
         self._due = began + find_period(time.monotonic() - began, self._failures)
         self._reading = None

@@ -59,7 +59,7 @@ async def _show(access: Access, port: int, *, opens_browser: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     with contextlib.suppress(asyncio.CancelledError):
-        async with _reading(access) as feed, PageServer(feed).listening(port) as address:
+        async with _serving(access) as server, server.listening(port) as address:
             print_text(f"{address.page}\n")
             print_note("Press Ctrl-C to stop")
             if opens_browser and _has_desktop():
@@ -69,12 +69,13 @@ async def _show(access: Access, port: int, *, opens_browser: bool) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _reading(access: Access) -> AsyncIterator[Feed]:
-    """Yield the feed of a snapshot, or of the cluster, which has been read once."""
+async def _serving(access: Access) -> AsyncIterator[PageServer]:
+    """Yield the server of a snapshot, or of the cluster, which has been read once."""
     if (snapshot := access.snapshot) is not None:
-        yield await run_aside(
+        feed = await run_aside(
             lambda: Feed(f"snapshot {snapshot.name}", access.read_snapshot(snapshot))
         )
+        yield PageServer(feed, access.list_options())
         return
     # The context is fixed now: after a switch of the current context this page would show another
     # cluster under the same name.
@@ -84,7 +85,7 @@ async def _reading(access: Access) -> AsyncIterator[Feed]:
         cluster = await live.read()
         feed = await run_aside(partial(Feed, access.find_source(), cluster, live.read))
         async with contextlib.aclosing(feed):
-            yield feed
+            yield PageServer(feed, access.list_options())
 
 
 def _has_desktop() -> bool:

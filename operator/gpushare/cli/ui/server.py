@@ -1,19 +1,23 @@
 """The page's HTTP server: a few files and the state, behind a secret in the path."""
 
+import asyncio
 import contextlib
 import hmac
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 
 from aiohttp import web
 
+from gpushare.cli.errors.failures import find_failure, report_failure
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.ui.feed import Feed
+from gpushare.cli.ui.feed import Feed, run_aside
 from gpushare.cli.ui.guard import HEADERS, find_refusal
 from gpushare.cli.ui.peer import is_own
+from gpushare.cli.ui.split import tell_split
 from gpushare.observe.connections import SILENT
 
 ADDRESS = "127.0.0.1"
@@ -40,10 +44,14 @@ class Address:
 
 
 class PageServer:
-    """Answers what passes `find_refusal` and knows the secret; all else is a 404 or a refusal."""
+    """Answers what passes `find_refusal` and knows the secret; all else is a 404 or a refusal.
 
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+    `options` of the command line name the cluster of the feed.
+    """
+
+    def __init__(self, feed: Feed, options: str = "") -> None:
+        self._feed, self._options = feed, options
+        self._splitting = asyncio.Lock()
         self._files = dict(_load_files())
         self._secret = secrets.token_urlsafe(24)
         self._ticket: str | None = secrets.token_urlsafe(24)
@@ -78,11 +86,11 @@ class PageServer:
             status, text = refusal
             response = web.Response(status=status, text=f"{text}\n")
         else:
-            response = self._respond(request)
+            response = await self._respond(request)
         response.headers.update(HEADERS)
         return response
 
-    def _respond(self, request: web.BaseRequest) -> web.Response:
+    async def _respond(self, request: web.BaseRequest) -> web.Response:
         first, slash, rest = request.path.removeprefix("/").partition("/")
         if first == "open":
             return self._take_ticket(rest, request)
@@ -93,6 +101,8 @@ class PageServer:
             return self._lead_to_page()
         if rest == "state":
             return self._tell(request)
+        if rest == "split":
+            return await self._tell_split(request)
         name = rest or "index.html"
         if name not in self._files:
             return web.Response(status=404, text="Not found\n")
@@ -122,6 +132,20 @@ class PageServer:
             response = web.Response(body=document, content_type="application/json")
         response.etag = etag
         return response
+
+    async def _tell_split(self, request: web.BaseRequest) -> web.Response:
+        # One at a time, whatever number of pages ask: it takes a processor for a while.
+        async with self._splitting:
+            if request.transport is None:
+                return web.Response(status=408, text="Nobody waits for this split any more\n")
+            work = partial(tell_split, self._feed.cluster, self._options, dict(request.query))
+            try:
+                body = await run_aside(work)
+            except Exception as error:
+                failure = find_failure(error)
+                told = " ".join(str(failure or report_failure(error)).split())
+                return web.Response(status=400 if failure else 500, text=f"{told}\n")
+        return web.Response(body=body, content_type="application/json")
 
 
 def _is_own(request: web.BaseRequest) -> bool:

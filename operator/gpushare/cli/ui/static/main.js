@@ -2,12 +2,11 @@
 
 import { drawDetails, hasDetails } from "./details.js";
 import { classesOf, drawRow } from "./draw.js";
-import { tame } from "./elements.js";
 import { Feed } from "./feed.js";
 import { fillFilters, readFilters, setChoices, writeFilters } from "./filters.js";
 import { Grid } from "./grid.js";
+import { setText, showFreshness, showHeader } from "./header.js";
 import { count, listNamespaces, listPools, listRows } from "./rows.js";
-import { tellAge, tellTime } from "./words.js";
 
 const find = (id) => document.getElementById(id);
 const form = find("filters");
@@ -47,15 +46,14 @@ document.addEventListener("keydown", (event) => {
     form.elements.node.focus();
   }
 });
-setInterval(showFreshness, 1000);
+setInterval(() => showFreshness(feed), 1000);
 feed.start();
 
 function show() {
-  showFreshness();
-  showTroubles();
+  showHeader(feed);
+  showNotice();
   if (feed.told === shown) return;
   shown = feed.told;
-  setText(find("source"), shown.source);
   document.title = `${find("source").textContent} · GPU pools`;
   showChoices();
   showRows();
@@ -82,37 +80,14 @@ function isFiltered() {
   return Boolean(filters.pool || filters.node || filters.namespace || filters.attention);
 }
 
-function showFreshness() {
+function showNotice() {
   const { told } = feed;
-  if (!told) return;
-  const age = (feed.answeredAt - new Date(told.takenAt) + performance.now() - feed.heardAt) / 1000;
-  find("freshness").textContent = told.live
-    ? `read ${tellAge(age)} ago, at ${tellTime(told.takenAt)}`
-    : `taken at ${new Date(told.takenAt).toLocaleString()}`;
-}
-
-function showTroubles() {
-  const { told, silence } = feed;
-  const read = told ? `The data shown is from ${tellTime(told.takenAt)}.` : "";
-  let trouble = "";
-  if (silence) {
-    trouble = `✕ The program behind this page has not answered since ${tellTime(silence.since)} (${silence.why}): it has stopped or is overloaded. ${read}`;
-  } else if (told?.problem) {
-    trouble = `✕ Not read since ${tellTime(told.problem.since)}: ${told.problem.message}. ${read}`;
-  }
-  setText(find("problem"), trouble);
   setText(
     find("notice"),
     told && !told.installed
       ? "⚠ The cluster has no GPUSharePools: the operator is not installed. These are its nodes with GPUs."
       : "",
   );
-}
-
-function setText(element, said) {
-  const text = tame(said);
-  if (element.textContent !== text) element.textContent = text;
-  element.hidden = text === "";
 }
 
 function openDetails(row, byKeyboard) {
