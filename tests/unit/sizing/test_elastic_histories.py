@@ -57,7 +57,8 @@ class ElasticHistory:
         for name in POOLS:
             cluster = sim.put_pool(cluster, a_sized(name, *self._draw_size()))
         for name in NODES:
-            cluster = sim.add_node(cluster, name, {"group": "gpu"})
+            labels = {"group": "gpu", "aliyun.accelerator/nvidia_mem": "15360MiB"}
+            cluster = sim.add_node(cluster, name, labels)
         self.cluster = cluster
         self.operator = SimulatedOperator(max_joins=6)
         self.waiting: dict[str, Pod] = {}
