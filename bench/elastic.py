@@ -14,7 +14,7 @@ from random import Random
 from bench.core.figure import Figure, report_figures
 from bench.core.session import run, say
 from bench.core.traces import CARD_UNITS, CARDS, DAYS, MINUTES, NODES, SERVE, TRAIN, TracePod
-from gpushare.api.demand import Demand, DemandMode
+from gpushare.api.rollout import DemandMode, DemandPolicy
 from gpushare.api.selector import PoolSize
 from gpushare.core.sizing.assignment import ClaimedNode
 from gpushare.core.sizing.moves import ElasticPool, WaitingPods, find_moves
@@ -23,7 +23,7 @@ _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _MINUTES_OF_CHANGE = 1
 _SEEDS = (1, 2, 3)
 _POOLS = (TRAIN, SERVE)
-_DEMAND = Demand(mode=DemandMode.AUTOMATIC, pending_for="2m")
+_DEMAND = DemandPolicy(mode=DemandMode.AUTOMATIC, pending_for="2m")
 _MOST_MOVES = 6
 """Of one node in a day."""
 
@@ -67,7 +67,7 @@ class Day:
     """Moves of the node that moved most."""
 
 
-def play(pods: Sequence[TracePod], trains: int, *, demand: Demand | None = None) -> Day:
+def play(pods: Sequence[TracePod], trains: int, *, demand: DemandPolicy | None = None) -> Day:
     """Play a day, at whose begin `trains` nodes are in the pool that trains."""
     nodes = [_Node(f"n{n:02}", TRAIN if n < trains else SERVE) for n in range(NODES)]
     coming, waited, moves = deque(pods), 0, Counter[str]()
@@ -106,7 +106,7 @@ def _place(waiting: Iterable[TracePod], nodes: Iterable[_Node], minute: int) -> 
 
 
 def _find_moves(
-    nodes: list[_Node], waiting: list[TracePod], demand: Demand, minute: int
+    nodes: list[_Node], waiting: list[TracePod], demand: DemandPolicy, minute: int
 ) -> list[tuple[_Node, str]]:
     now, by_name = _at(minute), {node.name: node for node in nodes}
     pools = []

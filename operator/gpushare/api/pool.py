@@ -9,11 +9,10 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from gpushare import names
-from gpushare.api.demand import Demand
 from gpushare.api.field_managers import find_manager, find_writers
 from gpushare.api.model import ApiModel, rule, rules
 from gpushare.api.nvidia_plugin import NvidiaConfig, NvidiaPlugin, refuse_following_labels
-from gpushare.api.rollout import IsolationTeardown, Rollout
+from gpushare.api.rollout import DemandPolicy, IsolationTeardown, Rollout
 from gpushare.api.selector import Nodes
 from gpushare.api.status import PoolStatus
 from gpushare.api.workloads import Workloads
@@ -214,7 +213,7 @@ class PoolSpec(ApiModel):
         default=DevicePlugin(),
         description="How the device plugin of a node is restarted when its isolation changes.",
     )
-    demand: Demand | None = Field(
+    demand: DemandPolicy | None = Field(
         default=None,
         description="Whether idle nodes move to and from this pool, by where pods wait. Requires "
         "nodes.size. If not set, none does.",

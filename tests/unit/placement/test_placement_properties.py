@@ -11,7 +11,7 @@ from gpushare.analysis.placement.cluster import PlacementCluster
 from gpushare.analysis.placement.pending import judge
 from gpushare.analysis.placement.place import PlacementResult, QueuedPod, place_pods
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.pod_info import read_pod_info
+from gpushare.api.k8s.pod_request import read_pod_info
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.cards import count_used
 from gpushare.core.placement.node_info import find_cards

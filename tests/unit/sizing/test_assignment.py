@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.api.selector import PoolSize
-from gpushare.core.sizing.assignment import Claimant, ClaimedNode, NodeAssignment, assign_nodes
+from gpushare.core.sizing.assignment import ClaimedNode, NodeAssignment, SizedPool, assign_nodes
 from tests.kit.values.objects import NOW
 
 
 def a_claimant(
     name: str, least: int = 0, most: int | None = None, *, priority: int = 100, age: int = 0
-) -> Claimant:
+) -> SizedPool:
     """Build a pool with a size, created `age` seconds before the others."""
     size = PoolSize(min=least, max=most)
-    return Claimant(name, priority, NOW - timedelta(seconds=age), size)
+    return SizedPool(name, priority, NOW - timedelta(seconds=age), size)
 
 
-def without_size(name: str, *, priority: int = 100) -> Claimant:
-    return Claimant(name, priority, NOW, None)
+def without_size(name: str, *, priority: int = 100) -> SizedPool:
+    return SizedPool(name, priority, NOW, None)
 
 
 def owned(pool: str, *names: str, by: str = "a b", **more: Any) -> list[ClaimedNode]:
@@ -117,10 +117,10 @@ _SIZES = st.one_of(
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[ClaimedNode], list[Claimant]]:
+def clusters(draw: st.DrawFn) -> tuple[list[ClaimedNode], list[SizedPool]]:
     """Draw nodes, of which each is claimed by some of the pools, and the pools."""
     pools = [
-        Claimant(name, draw(st.sampled_from((50, 100, 150))), NOW, size, is_elastic=is_elastic)
+        SizedPool(name, draw(st.sampled_from((50, 100, 150))), NOW, size, is_elastic=is_elastic)
         for name in _NAMES
         for size in [draw(_SIZES)]
         for is_elastic in [size is not None and draw(st.booleans())]
@@ -140,7 +140,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[ClaimedNode], list[Claimant]]:
 
 @given(clusters())
 def test_a_pool_has_at_most_its_maximum_and_equal_clusters_are_assigned_equally(
-    cluster: tuple[list[ClaimedNode], list[Claimant]],
+    cluster: tuple[list[ClaimedNode], list[SizedPool]],
 ) -> None:
     nodes, pools = cluster
     found = assign_nodes(nodes, pools)
@@ -153,7 +153,7 @@ def test_a_pool_has_at_most_its_maximum_and_equal_clusters_are_assigned_equally(
 
 @given(clusters())
 def test_what_is_assigned_stays_so_once_the_nodes_are_there(
-    cluster: tuple[list[ClaimedNode], list[Claimant]],
+    cluster: tuple[list[ClaimedNode], list[SizedPool]],
 ) -> None:
     nodes, pools = cluster
     found = assign_nodes(nodes, pools)
@@ -162,7 +162,7 @@ def test_what_is_assigned_stays_so_once_the_nodes_are_there(
 
 @given(clusters())
 def test_no_node_stays_without_a_pool_while_one_that_claims_it_wants_more(
-    cluster: tuple[list[ClaimedNode], list[Claimant]],
+    cluster: tuple[list[ClaimedNode], list[SizedPool]],
 ) -> None:
     nodes, pools = cluster
     found = assign_nodes(nodes, pools)
@@ -173,7 +173,7 @@ def test_no_node_stays_without_a_pool_while_one_that_claims_it_wants_more(
 
 @given(clusters())
 def test_no_pool_falls_below_its_minimum_by_what_another_takes(
-    cluster: tuple[list[ClaimedNode], list[Claimant]],
+    cluster: tuple[list[ClaimedNode], list[SizedPool]],
 ) -> None:
     nodes, pools = cluster
     before = Counter(node.pool for node in nodes if node.pool in node.claimants)
@@ -184,7 +184,7 @@ def test_no_pool_falls_below_its_minimum_by_what_another_takes(
 
 @given(clusters(), st.randoms(use_true_random=False))
 def test_nodes_that_move_one_at_a_time_come_to_rest(
-    cluster: tuple[list[ClaimedNode], list[Claimant]], random: Random
+    cluster: tuple[list[ClaimedNode], list[SizedPool]], random: Random
 ) -> None:
     nodes, pools = cluster
     moves = Counter[str]()

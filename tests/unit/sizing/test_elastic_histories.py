@@ -12,7 +12,7 @@ from random import Random, randrange
 import pytest
 
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.pod_info import read_pod_info
+from gpushare.api.k8s.pod_request import read_pod_info
 from gpushare.api.k8s.pod_shape import parse_pod_shape
 from gpushare.api.pool import Edition, Pool
 from gpushare.api.windows import Freeze
@@ -110,9 +110,9 @@ class ElasticHistory:
         elif event < 0.16:
             name = chance.choice(tuple(POOLS))
             old = self.cluster.pools[name]
-            pool = a_sized(name, *self._draw_size(), generation=old.generation + 1)
-            pool = pool.model_copy(update={"status": old.status})
-            self.cluster = sim.put_pool(self.cluster, pool)
+            new = a_sized(name, *self._draw_size(), generation=old.generation + 1)
+            new = new.model_copy(update={"status": old.status})
+            self.cluster = sim.put_pool(self.cluster, new)
 
     def _create_pod(self, pool: str, gib: int) -> None:
         self.pods += 1

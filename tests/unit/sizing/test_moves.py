@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.api.demand import Demand, DemandMode
+from gpushare.api.rollout import DemandMode, DemandPolicy
 from gpushare.api.selector import PoolSize
 from gpushare.core.sizing.assignment import ClaimedNode
 from gpushare.core.sizing.moves import (
     NOT_ACCEPTED,
     ElasticPool,
-    NodeMove,
+    IdleNodeMove,
     WaitingPods,
     find_moves,
 )
 from tests.kit.values.objects import NOW
 
-DEMAND = Demand(mode=DemandMode.AUTOMATIC, pending_for="2m", idle_for="10m")
+DEMAND = DemandPolicy(mode=DemandMode.AUTOMATIC, pending_for="2m", idle_for="10m")
 LONG_AGO = NOW - timedelta(hours=1)
 
 
@@ -41,7 +41,7 @@ def a_node(name: str, pool: str = "serve", **more: Any) -> ClaimedNode:
 
 def find(
     pools: Collection[ElasticPool], nodes: Collection[ClaimedNode], now: datetime = NOW
-) -> list[NodeMove]:
+) -> list[IdleNodeMove]:
     return find_moves(pools, nodes, lambda kind, node, pool: True, now)[0]
 
 
@@ -111,7 +111,7 @@ def test_the_pool_whose_pod_waits_longest_is_asked_first_and_each_pool_moves_one
 
 @pytest.mark.parametrize("recommends", ["train", "serve"])
 def test_with_recommend_on_either_side_a_user_accepts_the_move(recommends: str) -> None:
-    recommend = Demand(mode=DemandMode.RECOMMEND, pending_for="2m", idle_for="10m")
+    recommend = DemandPolicy(mode=DemandMode.RECOMMEND, pending_for="2m", idle_for="10m")
     pools = [replace(p, demand=recommend) if p.name == recommends else p for p in (TRAIN, SERVE)]
     (move,) = find(pools, [a_node("n1")])
     assert move.waits_for == NOT_ACCEPTED

@@ -9,13 +9,13 @@ import pytest
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.pod_info import read_pod_info
+from gpushare.api.k8s.pod_request import read_pod_info
 from gpushare.api.k8s.pod_shape import parse_pod_shape
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus, Recommendation
 from gpushare.core.planner.planner import Planner
 from gpushare.core.sizing.accepted_move import find_accepted
-from gpushare.core.sizing.moves import NodeMove
+from gpushare.core.sizing.moves import IdleNodeMove
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import build_status
@@ -125,7 +125,7 @@ def test_pools_without_a_size_share_nodes_with_one_that_has_one_by_priority() ->
 
 
 ELASTIC = {"mode": "Automatic", "pending_for": "2m", "idle_for": "10m"}
-MEMBER = {"allocatable": {MEMORY: 15}, "capacity": {MEMORY: 15}, "gpu_count": 1}
+MEMBER: dict[str, Any] = {"allocatable": {MEMORY: 15}, "capacity": {MEMORY: 15}, "gpu_count": 1}
 
 
 def elastic(name: str, least: int = 0, most: int | None = None, **more: Any) -> Pool:
@@ -166,7 +166,7 @@ class Elastic(Planned):
         self.requeue_at = self.planner.update(self.snapshot, set(), now).requeue_at
 
     @property
-    def move(self) -> NodeMove | None:
+    def move(self) -> IdleNodeMove | None:
         return self.planner.plans_by_pool["a"].move
 
 

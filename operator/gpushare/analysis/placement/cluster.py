@@ -8,7 +8,7 @@ from datetime import datetime
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.pod_info import PodInfo
+from gpushare.api.k8s.pod_request import PodInfo
 from gpushare.api.k8s.taint import Taint, Tolerations
 from gpushare.api.pool import DEFAULT_EDITION, Pool, Schedule
 from gpushare.api.status import NodeLabels, PoolCapacity

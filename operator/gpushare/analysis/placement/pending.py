@@ -14,7 +14,7 @@ from gpushare.analysis.explain.node_fit import (
     find_nearest,
     judge_place,
 )
-from gpushare.api.k8s.pod_info import PodInfo
+from gpushare.api.k8s.pod_request import PodInfo
 from gpushare.core.admission.decision import AdmissionDecision
 from gpushare.core.placement.node_info import (
     GIB,

@@ -20,8 +20,7 @@ from gpushare.analysis.placement.cluster import LivePool, PlacementCluster
 from gpushare.analysis.placement.pending import PendingCause, explain_pending
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import NOTHING, Pod
-from gpushare.api.k8s.pod_info import PodInfo, read_pod_info
-from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
+from gpushare.api.k8s.pod_request import PodInfo, PodRequest, read_pod_info, read_pod_request
 from gpushare.api.k8s.pod_shape import Metadata, PodShape
 from gpushare.api.pool import ModeName
 from gpushare.api.status import PoolCapacity

@@ -18,7 +18,7 @@ from gpushare.analysis.placement.place import (
 from gpushare.analysis.placement.split import roll_out
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.pod_info import PodInfo, read_pod_info
+from gpushare.api.k8s.pod_request import PodInfo, read_pod_info
 from gpushare.api.k8s.pod_shape import PodShape, parse_pod_shape
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.settings import Settings

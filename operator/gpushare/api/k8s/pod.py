@@ -39,9 +39,8 @@ from gpushare.api.k8s.gpu_request import (
 )
 from gpushare.api.k8s.interning import share, share_mapping
 from gpushare.api.k8s.node_selection import CHOOSING, FOLLOWING
-from gpushare.api.k8s.pod_info import PodInfo, read_pod_info
 from gpushare.api.k8s.pod_owner import Workload, name_workload
-from gpushare.api.k8s.pod_request import read_pod_request
+from gpushare.api.k8s.pod_request import PodInfo, read_pod_info, read_pod_request
 from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shape
 from gpushare.api.k8s.resources.host import NO_REQUEST, HostResources
 
@@ -49,7 +48,6 @@ _MESSAGES = 1024
 """Limit of the scheduler's messages that are cached, since similar pods have equal ones."""
 MAX_MESSAGE = 300
 """Limit of the scheduler's message in characters; it lists the refusals of all nodes."""
-
 MAX_LAST_WORDS = 120
 """Limit of a container's termination message in characters; its end has the cause."""
 NO_CARD = "no-gpu-has-"
@@ -233,9 +231,7 @@ def parse_pod(
         requests=share_mapping(tuple(requests.items())) if requests else NOTHING,
         claims=claims,
         selects=share(selects) if selects else _NO_SELECTION,
-        requires_isolation=(
-            annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
-        ),
+        requires_isolation=annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED,
         daemonset=intern(daemonset),
         is_static_plugin=static,
         unrequested=intern(unrequested),

@@ -1,6 +1,7 @@
-"""Reads the requests of a Pod that is being created, and its owner's choices."""
+"""Reads the requests of a Pod that has no node yet, and its owner's choices."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ from gpushare.api.k8s.gpu_request import (
     asks_for_other_gpu,
     count_card_memory,
     count_container,
+    count_host_amounts,
     read_gpu_environment,
 )
 from gpushare.api.k8s.node_selection import (
@@ -34,8 +36,18 @@ from gpushare.api.k8s.pod_shape import (
     Spec,
     parse_pod_shape,
 )
+from gpushare.api.k8s.taint import Tolerations, parse_tolerations
 
-__all__ = ["MalformedPodError", "Placer", "PodRequest", "parse_pod_request", "read_pod_request"]
+__all__ = [
+    "UNSET",
+    "MalformedPodError",
+    "Placer",
+    "PodInfo",
+    "PodRequest",
+    "parse_pod_request",
+    "read_pod_info",
+    "read_pod_request",
+]
 
 _CORE = names.RESOURCE_GPU_CORE
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
@@ -225,4 +237,32 @@ def _is_admitted_by_kueue(metadata: Metadata, marks: Sequence[str]) -> bool:
 def _is_of_job(metadata: Metadata) -> bool:
     return any(
         owner.kind == "Job" and owner.controller for owner in metadata.owner_references or ()
+    )
+
+
+UNSET = {"cpu": 100, "memory": 200 * 1024**2}
+"""What kube-scheduler takes for a container without a request when it scores nodes
+(`DefaultMilliCPURequest` and `DefaultMemoryRequest`, pkg/scheduler/util/pod_resources.go)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodInfo:
+    """What the placement of a pod depends on, once admission has decided on it."""
+
+    request: PodRequest
+    tolerations: Tolerations = ()
+    host: Amounts = field(default_factory=lambda: NO_AMOUNTS)
+    """Requested CPU and memory, as `count_host_amounts` counts them."""
+    scored: Amounts = field(default_factory=lambda: NO_AMOUNTS)
+    """The same with the defaults by which nodes are scored."""
+
+
+def read_pod_info(pod: PodShape) -> PodInfo:
+    """Read a PodInfo from a pod that admission has written to."""
+    spec = pod.spec or Spec()
+    return PodInfo(
+        read_pod_request(pod),
+        parse_tolerations(spec.tolerations or ()),
+        count_host_amounts(spec),
+        count_host_amounts(spec, UNSET),
     )

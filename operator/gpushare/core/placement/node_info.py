@@ -12,8 +12,7 @@ from gpushare import names
 from gpushare.api.k8s.gpu_request import NO_AMOUNTS, Amounts
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.pod_info import UNSET, PodInfo
-from gpushare.api.k8s.pod_request import PodRequest
+from gpushare.api.k8s.pod_request import UNSET, PodInfo, PodRequest
 from gpushare.api.k8s.taint import CORDON, Taint, tolerates
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.score import ask_per_card, needs_whole_card

@@ -4,7 +4,7 @@ Plans are kept by node and pool, so that an event plans one node and adds up a c
 Equal snapshots give equal plans, whatever the order of the events.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,13 +13,11 @@ from itertools import chain
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
-from gpushare.api.selector import PoolSize
 from gpushare.core.capacity.node_labels import PUBLISHED_KEYS, combine
 from gpushare.core.cause import Cause
 from gpushare.core.nodechange.releasing import has_stalled
 from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.ownership.releases import Releases
-from gpushare.core.placement.fit import would_run
 from gpushare.core.planner.decisions import NodeDecision, Plan
 from gpushare.core.planner.holds import Proposal, hold
 from gpushare.core.planner.joins import find_next, is_under_way, read_end
@@ -27,14 +25,11 @@ from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
 from gpushare.core.planner.pool_plans import IN_SERVICE, UNKNOWN, Member, PoolPlans, Service
 from gpushare.core.planner.pool_windows import find_next_edge, list_due, refresh_windows
 from gpushare.core.planner.requeue import RequeueQueue
+from gpushare.core.planner.sizing import Sizing
 from gpushare.core.planner.starts import StartRequest
 from gpushare.core.planner.task import Task, list_tasks
 from gpushare.core.rollout.budget import refuse_join
 from gpushare.core.rollout.start_now import find_active
-from gpushare.core.sizing.accepted_move import find_accepted
-from gpushare.core.sizing.moves import ElasticPool, NodeMove, find_moves
-from gpushare.core.sizing.sized_pools import SizedPools
-from gpushare.core.sizing.waiting_pods import WaitingTimes
 from gpushare.core.snapshot.actions import NodePlan, NodeState, Verdict
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.core.snapshot.isolation import observe_isolation
@@ -51,10 +46,9 @@ class Planner:
 
     Beside the plans it remembers only what follows from the last snapshots: which pools hold a node
     (`_entered`), which nodes pools must still give back (`releases`), when nodes are due again
-    (`_requeue`), of pools with a size the nodes that they claim, with the time since which each is
-    idle (`_sized_pools`), since when pods wait for room (`_waiting_times`), and of each pool what
-    need not be asked again (`PoolPlans.answers`, `stops`, `windows`) or has yet to be told
-    (`moved`, `is_stale`).
+    (`_requeue`), since when nodes of pools with a size are idle, and pods wait (`_sizing`), and of
+    each pool what need not be asked again (`PoolPlans.answers`, `stops`, `windows`) or has yet to
+    be told (`moved`, `is_stale`).
     """
 
     def __init__(
@@ -92,11 +86,7 @@ class Planner:
         """Nodes whose plans the last pass may have changed."""
         self.releases = Releases()
         self._requeue = RequeueQueue()
-        self._sized_pools = SizedPools(self._index), SizedPools(self._index, observing=True)
-        self._waiting_times = WaitingTimes()
-        self._moves_due: datetime | None = None
-        """When another node may move, though nothing happens."""
-        self._memory_unit = memory_unit
+        self._sizing = Sizing(memory_unit)
 
     def update(
         self, snapshot: ClusterSnapshot, changed: Collection[str] | None, now: datetime
@@ -114,11 +104,11 @@ class Planner:
             self.seen.update(self._entered)
             self._begin_anew()
             changed = snapshot.nodes.keys()
-        snapshot, changed = self._assign(snapshot, changed, now)
+        snapshot, changed = self._sizing.assign(snapshot, changed, self._refresh_windows, now)
         ctx = self.build_context(snapshot, now)
         decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
         edge = find_next_edge(self.plans_by_pool)
-        dues = self._requeue.find_next(), edge, self._moves_due
+        dues = self._requeue.find_next(), edge, self._sizing.moves_due
         return Plan(
             decisions=tuple(decisions),
             release=tuple(p for p in self._deleting if self._is_over(p, now)),
@@ -135,68 +125,6 @@ class Planner:
     def build_context(self, snapshot: ClusterSnapshot, now: datetime) -> ReconcileContext:
         """Build the context of all decisions about `snapshot`."""
         return self._build_context(now, self._timing, snapshot.plugin_daemonsets)
-
-    def _assign(
-        self, snapshot: ClusterSnapshot, changed: Collection[str], now: datetime
-    ) -> tuple[ClusterSnapshot, Collection[str]]:
-        """Assign nodes to the pools with a size; return the nodes changed by that, too."""
-        sized, observing = self._sized_pools
-        if not sized.is_needed:
-            return snapshot, changed
-        sized.update(snapshot, changed, now)
-        observing.update(snapshot, changed, now)
-        moves = self._find_moves(snapshot, now)
-        moved = sized.assign(moves) | observing.assign()
-        by_target = {move.target: move for move in moves}
-        for name, pool_plans in self.plans_by_pool.items():
-            pool_plans.note_size(sized.assignment.short.get(name), by_target.get(name))
-        assigned = replace(
-            snapshot,
-            assigned=sized.assignment.pools,
-            assigned_observing=observing.assignment.pools,
-        )
-        return assigned, {*changed, *moved} if moved else changed
-
-    def _find_moves(self, snapshot: ClusterSnapshot, now: datetime) -> list[NodeMove]:
-        """Find the idle nodes that move to where pods wait."""
-        nodes, self._moves_due = self._sized_pools[0].nodes, None
-        elastic = [p for p in self._pools.values() if p.spec.demand and not p.deleting]
-        if not elastic:
-            return []
-        count = Counter(node.pool for node in nodes.values())
-        members = {pool.name: count[pool.name] for pool in elastic}
-        waiting = self._waiting_times.update(snapshot.waiting_pods, members, now)
-        if not waiting:
-            return []
-        pools = [
-            ElasticPool(
-                pool.name,
-                pool.spec.nodes.size or PoolSize(),
-                pool.spec.demand,
-                waiting.get(pool.name, ()),
-                self._refuse_moves(pool, snapshot, now),
-                find_accepted(pool),
-            )
-            for pool in elastic
-            if pool.spec.demand is not None
-        ]
-        fits = partial(would_run, snapshot, self._pools, self._memory_unit)
-        moves, due = find_moves(pools, list(nodes.values()), fits, now)
-        self._moves_due = due
-        return moves
-
-    def _refuse_moves(self, pool: Pool, snapshot: ClusterSnapshot, now: datetime) -> str:
-        """Return why no node may move to or from the pool now; empty where one may."""
-        if snapshot.unreadable_pools:
-            return f"pool {min(snapshot.unreadable_pools)} can be read"
-        if not pool.acts:
-            return f"spec.reconcile of pool {pool.name} is Enforce"
-        pool_plans = self._plans_of(pool.name)
-        refresh_windows(pool_plans, pool, snapshot, self._timing, now)
-        if pool_plans.refusal is not None:
-            return f"pool {pool.name} may change: {pool_plans.refusal.message}"
-        halt = pool_plans.halt
-        return f"the rollout of pool {pool.name} is resumed: {halt.message}" if halt else ""
 
     # The order of a pass.
 
@@ -273,12 +201,18 @@ class Planner:
         if (pool is None or pool.acts) and name not in snapshot.unrecorded_pools:
             yield from self._admit(name, planned, snapshot, ctx)
 
+    def _refresh_windows(self, pool: Pool, snapshot: ClusterSnapshot, now: datetime) -> PoolPlans:
+        pool_plans = self._plans_of(pool.name)
+        refresh_windows(pool_plans, pool, snapshot, self._timing, now)
+        return pool_plans
+
     def _narrow_context(
         self, ctx: ReconcileContext, snapshot: ClusterSnapshot, pool: str
     ) -> ReconcileContext:
         """Return `ctx` with what holds for one pool alone: its halt, and what closes it."""
         pool_plans, found = self._plans_of(pool), self._pools.get(pool)
-        refresh_windows(pool_plans, found, snapshot, self._timing, ctx.now)
+        if found is not None:
+            self._refresh_windows(found, snapshot, ctx.now)
         acts = found is not None and found.acts and not found.deleting
         windows = pool_plans.windows
         closed = windows if windows is not None and windows.lets_go else None
@@ -536,11 +470,7 @@ class Planner:
         self._entered.clear()
         self.releases = Releases()
         self._requeue = RequeueQueue()
-        known = self._sized_pools[0].nodes
-        self._sized_pools = (
-            SizedPools(self._index, known=known),
-            SizedPools(self._index, observing=True),
-        )
+        self._sizing.start_over(self._pools, self._index, self.plans_by_pool)
 
     def _plans_of(self, pool: str) -> PoolPlans:
         if (found := self.plans_by_pool.get(pool)) is None:

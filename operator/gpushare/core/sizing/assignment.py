@@ -29,7 +29,7 @@ _NO_SIZE = PoolSize()
 
 
 @dataclass(frozen=True, slots=True)
-class Claimant:
+class SizedPool:
     """A pool that claims nodes."""
 
     name: str
@@ -83,7 +83,7 @@ class NodeAssignment:
     claims."""
 
 
-def assign_nodes(nodes: Iterable[ClaimedNode], claimants: Collection[Claimant]) -> NodeAssignment:
+def assign_nodes(nodes: Iterable[ClaimedNode], claimants: Collection[SizedPool]) -> NodeAssignment:
     """Assign each node to one of the pools that claim it, or to none."""
     assigner = _Assigner(nodes, claimants)
     ranked = sorted(claimants, key=lambda each: (-each.priority, each.created, each.name))
@@ -110,7 +110,7 @@ def assign_nodes(nodes: Iterable[ClaimedNode], claimants: Collection[Claimant]) 
 class _Assigner:
     """The nodes and where they are, while the rules are applied."""
 
-    def __init__(self, nodes: Iterable[ClaimedNode], claimants: Iterable[Claimant]) -> None:
+    def __init__(self, nodes: Iterable[ClaimedNode], claimants: Iterable[SizedPool]) -> None:
         self._claimants = {each.name: each for each in claimants}
         self._claimed: defaultdict[str, list[ClaimedNode]] = defaultdict(list)
         self.pools: dict[str, str] = {}
@@ -122,7 +122,7 @@ class _Assigner:
         self.count = Counter(pool for pool in self.pools.values() if pool)
         """The number of nodes of each pool."""
 
-    def give_up(self, claimant: Claimant) -> None:
+    def give_up(self, claimant: SizedPool) -> None:
         """Take the nodes beyond its maximum from a pool."""
         surplus = self.count[claimant.name] - claimant.most
         if surplus <= 0:
@@ -132,7 +132,7 @@ class _Assigner:
         for node in leaving[: int(surplus)]:
             self._move(node, "")
 
-    def take(self, claimant: Claimant, wanted: float, *, is_minimum: bool) -> None:
+    def take(self, claimant: SizedPool, wanted: float, *, is_minimum: bool) -> None:
         """Give nodes to a pool until it has `wanted`, or can get no more."""
         if self.count[claimant.name] >= wanted:
             return
@@ -143,12 +143,12 @@ class _Assigner:
             if self._may_take(claimant, node, is_minimum=is_minimum):
                 self._move(node, claimant.name)
 
-    def list_others(self, claimant: Claimant) -> tuple[str, ...]:
+    def list_others(self, claimant: SizedPool) -> tuple[str, ...]:
         """List the pools that have nodes which the pool claims."""
         pools = {self.pools[node.name] for node in self._claimed[claimant.name]}
         return tuple(sorted(pools - {"", claimant.name}))
 
-    def _may_take(self, claimant: Claimant, node: ClaimedNode, *, is_minimum: bool) -> bool:
+    def _may_take(self, claimant: SizedPool, node: ClaimedNode, *, is_minimum: bool) -> bool:
         pool = self.pools[node.name]
         if not pool:
             return True
@@ -161,7 +161,7 @@ class _Assigner:
         is_left = owner.is_elastic or (claimant.is_elastic and not is_minimum)
         return owner.priority < claimant.priority and not is_left
 
-    def _sort_to_take(self, claimant: Claimant, node: ClaimedNode) -> tuple[object, ...]:
+    def _sort_to_take(self, claimant: SizedPool, node: ClaimedNode) -> tuple[object, ...]:
         pool = self.pools[node.name]
         owner = self._claimants.get(pool)
         return (
@@ -172,7 +172,7 @@ class _Assigner:
             node.name,
         )
 
-    def _has(self, claimant: Claimant, node: ClaimedNode) -> bool:
+    def _has(self, claimant: SizedPool, node: ClaimedNode) -> bool:
         return self.pools[node.name] == claimant.name
 
     def _move(self, node: ClaimedNode, pool: str) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gpushare.api.demand import Demand, DemandMode
+from gpushare.api.rollout import DemandMode, DemandPolicy
 from gpushare.api.selector import PoolSize
 from gpushare.core.sizing.assignment import ClaimedNode
 
@@ -48,7 +48,7 @@ class ElasticPool:
 
     name: str
     size: PoolSize
-    demand: Demand
+    demand: DemandPolicy
     waiting: tuple[WaitingPods, ...] = ()
     refusal: str = ""
     """Why none of its changes may begin now; empty where they may."""
@@ -57,7 +57,7 @@ class ElasticPool:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeMove:
+class IdleNodeMove:
     """A move of a node from one pool to another."""
 
     node: str
@@ -82,7 +82,7 @@ Fits = Callable[[object, str, str], bool]
 
 def find_moves(
     pools: Collection[ElasticPool], nodes: Collection[ClaimedNode], fits: Fits, now: datetime
-) -> tuple[list[NodeMove], datetime | None]:
+) -> tuple[list[IdleNodeMove], datetime | None]:
     """Find the next move to each pool, and the time at which to look again; None without any."""
     by_name = {pool.name: pool for pool in pools}
     count = Counter(node.pool for node in nodes)
@@ -113,8 +113,8 @@ def find_moves(
 
 def _build_move(
     node: ClaimedNode, source: ElasticPool, target: ElasticPool, pods: WaitingPods
-) -> NodeMove:
-    move = NodeMove(node.name, source.name, target.name, pods, target.refusal or source.refusal)
+) -> IdleNodeMove:
+    move = IdleNodeMove(node.name, source.name, target.name, pods, target.refusal or source.refusal)
     is_automatic = {source.demand.mode, target.demand.mode} == {DemandMode.AUTOMATIC}
     if move.waits_for or is_automatic or target.accepted == move.hash:
         return move

@@ -12,12 +12,12 @@ from gpushare.core.ownership.claims import (
 )
 from gpushare.core.ownership.pool_index import PoolIndex
 from gpushare.core.sizing.assignment import (
-    Claimant,
     ClaimedNode,
     NodeAssignment,
+    SizedPool,
     assign_nodes,
 )
-from gpushare.core.sizing.moves import NodeMove
+from gpushare.core.sizing.moves import IdleNodeMove
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 
 _LEAVING = ("ToBeDeleted", "DeletionCandidate", "karpenter.sh/disrupted")
@@ -40,7 +40,7 @@ class SizedPools:
     ) -> None:
         self._index, self._observing = index, observing
         self._claimants = {
-            pool.name: Claimant(
+            pool.name: SizedPool(
                 pool.name,
                 pool.spec.priority,
                 pool.created,
@@ -68,7 +68,7 @@ class SizedPools:
                 new = replace(new, idle_since=old.idle_since)
             self.nodes[name] = new
 
-    def assign(self, moves: Iterable[NodeMove] = ()) -> set[str]:
+    def assign(self, moves: Iterable[IdleNodeMove] = ()) -> set[str]:
         """Assign each node; return those that are assigned to another pool than before.
 
         Of the `moves`, those are made that wait for nothing.

@@ -5,12 +5,14 @@ from datetime import datetime
 from gpushare.api.pool import Pool
 from gpushare.api.status import Recommendation
 from gpushare.core.message import cut
-from gpushare.core.sizing.moves import NOT_ACCEPTED, NodeMove
+from gpushare.core.sizing.moves import NOT_ACCEPTED, IdleNodeMove
 
 _MOST_BYTES = 512
 
 
-def build_recommendation(pool: Pool, move: NodeMove | None, now: datetime) -> Recommendation | None:
+def build_recommendation(
+    pool: Pool, move: IdleNodeMove | None, now: datetime
+) -> Recommendation | None:
     """Build what the status of `pool` shows of the `move` to it; None without one.
 
     It is recommended since the time at which the same move was first shown.
@@ -29,7 +31,7 @@ def build_recommendation(pool: Pool, move: NodeMove | None, now: datetime) -> Re
     )
 
 
-def describe_move(move: NodeMove) -> str:
+def describe_move(move: IdleNodeMove) -> str:
     """Describe why the node moves, and what the move waits for."""
     others = f" and {move.pods.count - 1} alike" if move.pods.count > 1 else ""
     message = (

@@ -13,7 +13,7 @@ from gpushare.api.pool import Pool
 from gpushare.core.capacity.memory_sums import Memory
 from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.rollout.window_state import WindowState
-from gpushare.core.sizing.moves import NodeMove
+from gpushare.core.sizing.moves import IdleNodeMove
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.names import Reason
@@ -48,7 +48,7 @@ class _PoolView(NamedTuple):
         return self.pool_plans.windows
 
     @property
-    def move(self) -> NodeMove | None:
+    def move(self) -> IdleNodeMove | None:
         return self.pool_plans.move
 
 

@@ -1,0 +1,114 @@
+"""Assigns nodes to pools with a size, and moves idle ones to where pods wait, pass by pass."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from gpushare.api.pool import Pool
+from gpushare.api.selector import PoolSize
+from gpushare.core.ownership.pool_index import PoolIndex
+from gpushare.core.placement.fit import would_run
+from gpushare.core.planner.pool_plans import PoolPlans
+from gpushare.core.sizing.accepted_move import find_accepted
+from gpushare.core.sizing.moves import ElasticPool, IdleNodeMove, find_moves
+from gpushare.core.sizing.sized_pools import SizedPools
+from gpushare.core.sizing.waiting_pods import WaitingTimes
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+
+RefreshWindows = Callable[[Pool, ClusterSnapshot, datetime], PoolPlans]
+"""Judges the windows of a pool again, and returns its plans."""
+
+
+class Sizing:
+    """Which pool each node is assigned to, since when nodes are idle, and since when pods wait.
+
+    The times start anew with a new process: nodes then move later, never earlier.
+    """
+
+    def __init__(self, memory_unit: str) -> None:
+        self._memory_unit = memory_unit
+        self._pools: Mapping[str, Pool] = {}
+        self._plans_by_pool: Mapping[str, PoolPlans] = {}
+        self._sized = SizedPools(PoolIndex())
+        self._observing = SizedPools(PoolIndex(), observing=True)
+        self._waiting = WaitingTimes()
+        self.moves_due: datetime | None = None
+        """When another node may move, though nothing happens."""
+
+    def start_over(
+        self, pools: Mapping[str, Pool], index: PoolIndex, plans_by_pool: Mapping[str, PoolPlans]
+    ) -> None:
+        """Assign all nodes anew, of which those are known that are idle since a while."""
+        self._pools, self._plans_by_pool = pools, plans_by_pool
+        self._sized = SizedPools(index, known=self._sized.nodes)
+        self._observing = SizedPools(index, observing=True)
+
+    def assign(
+        self,
+        snapshot: ClusterSnapshot,
+        changed: Collection[str],
+        refresh_windows: RefreshWindows,
+        now: datetime,
+    ) -> tuple[ClusterSnapshot, Collection[str]]:
+        """Assign nodes to the pools with a size; return the nodes changed by that, too."""
+        if not self._sized.is_needed:
+            return snapshot, changed
+        self._sized.update(snapshot, changed, now)
+        self._observing.update(snapshot, changed, now)
+        moves = self._find_moves(snapshot, refresh_windows, now)
+        moved = self._sized.assign(moves) | self._observing.assign()
+        short, by_target = self._sized.assignment.short, {move.target: move for move in moves}
+        for name, pool_plans in self._plans_by_pool.items():
+            pool_plans.note_size(short.get(name), by_target.get(name))
+        assigned = replace(
+            snapshot,
+            assigned=self._sized.assignment.pools,
+            assigned_observing=self._observing.assignment.pools,
+        )
+        return assigned, {*changed, *moved} if moved else changed
+
+    def _find_moves(
+        self, snapshot: ClusterSnapshot, refresh_windows: RefreshWindows, now: datetime
+    ) -> list[IdleNodeMove]:
+        """Find the idle nodes that move to where pods wait."""
+        self.moves_due = None
+        elastic = {p.name: p for p in self._pools.values() if p.spec.demand and not p.deleting}
+        if not elastic:
+            return []
+        count = Counter(node.pool for node in self._sized.nodes.values())
+        members = {name: count[name] for name in elastic}
+        waiting = self._waiting.update(snapshot.waiting_pods, members, now)
+        if not waiting:
+            return []
+        pools = [
+            ElasticPool(
+                name,
+                pool.spec.nodes.size or PoolSize(),
+                pool.spec.demand,
+                waiting.get(name, ()),
+                _find_refusal(pool, snapshot, refresh_windows, now),
+                find_accepted(pool),
+            )
+            for name, pool in elastic.items()
+            if pool.spec.demand is not None
+        ]
+        fits = partial(would_run, snapshot, self._pools, self._memory_unit)
+        moves, self.moves_due = find_moves(pools, list(self._sized.nodes.values()), fits, now)
+        return moves
+
+
+def _find_refusal(
+    pool: Pool, snapshot: ClusterSnapshot, refresh_windows: RefreshWindows, now: datetime
+) -> str:
+    """Return what must come before a node may move to or from the pool; empty where one may."""
+    if snapshot.unreadable_pools:
+        return f"pool {min(snapshot.unreadable_pools)} can be read"
+    if not pool.acts:
+        return f"spec.reconcile of pool {pool.name} is Enforce"
+    pool_plans = refresh_windows(pool, snapshot, now)
+    if pool_plans.refusal is not None:
+        return f"pool {pool.name} may change: {pool_plans.refusal.message}"
+    halt = pool_plans.halt
+    return f"the rollout of pool {pool.name} is resumed: {halt.message}" if halt else ""
