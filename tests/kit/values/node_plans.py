@@ -257,18 +257,27 @@ def change_of(records: NodeRecords) -> Change:
 
 
 def plan_leave_of(
-    node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
+    node: Node,
+    *pods: Pod,
+    pool: Pool | None = None,
+    now: datetime = NOW,
+    may_tear_down: bool = False,
 ) -> NodePlan | None:
     snapshot = NodeSnapshot(node, pods, parse_records(node))
-    plan = plan_release(snapshot, pool, ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED))
+    context = ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED, may_tear_down=may_tear_down)
+    plan = plan_release(snapshot, pool, context)
     return plan.begin() if plan is not None else None
 
 
 def expect_release(
-    node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
+    node: Node,
+    *pods: Pod,
+    pool: Pool | None = None,
+    now: datetime = NOW,
+    may_tear_down: bool = False,
 ) -> NodePlan:
     """Plan a node that has something of ours."""
-    plan = plan_leave_of(node, *pods, pool=pool, now=now)
+    plan = plan_leave_of(node, *pods, pool=pool, now=now, may_tear_down=may_tear_down)
     assert plan is not None
     return plan
 

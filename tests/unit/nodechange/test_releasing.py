@@ -1,5 +1,6 @@
 """What a node is left with when it leaves its pool, and pools when the operator is removed."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import NodeCounts, NodeSample, PoolStatus, Releasing
 from gpushare.controller.uninstall import describe_remains, describe_wait, describe_write
 from gpushare.core.records.change_record import ChangePhase
-from gpushare.core.snapshot.actions import NodePlan, NodeState, ReleaseNode
+from gpushare.core.snapshot.actions import NodePlan, NodeState, RecheckPods, ReleaseNode
 from gpushare.kube.resources.nodes import build_release
 from gpushare.names import PoolFate, Reason
 from tests.kit.values.node_plans import (
+    CGPU,
+    INSTALLER,
     OURS,
     SHARE,
     UNVERIFIED,
@@ -147,6 +150,25 @@ def test_for_a_pool_that_a_node_leaves_no_pod_is_evicted() -> None:
     node = cordoned(under_way(ChangePhase.LABELLED, restart=True))
     plan = expect_release(node, a_gpu_pod(), pool=_pool("Retain", rollout={"workloads": "Evict"}))
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+
+
+def test_a_node_that_leaves_waits_for_a_user_where_nobody_approved_a_teardown_by_jobs() -> None:
+    pool = a_pool(
+        deletion_policy="Restore",
+        isolation_teardown={"policy": "Job", "reboot": "Sentinel"},
+        rollout={"approval": "Manual"},
+    )
+    found: dict[str, str | None] = {names.LABEL_SCHEDULE: "share", names.LABEL_POOL: None}
+    records = applied("cgpu", module=True).model_copy(update={"initial_values": found})
+    node = a_node(labels={**CGPU, **OURS}, records=records, allocatable={MEMORY: 15})
+    tasks = a_plugin_pod(), INSTALLER
+    waiting = expect_release(node, *tasks, pool=pool, may_tear_down=True)
+    assert (waiting.reason, waiting.action) == (Reason.REQUIRES_TEARDOWN, None)
+    by_hand = replace(node, teardown="start")
+    begun = expect_release(by_hand, *tasks, pool=pool, may_tear_down=True)
+    begins = follow(by_hand, begun)
+    goes_on = expect_release(begins, *tasks, pool=pool, may_tear_down=True)
+    assert isinstance(goes_on.action, RecheckPods)
 
 
 def test_the_policy_is_that_of_the_pool_whose_label_the_node_carries() -> None:

@@ -6,7 +6,12 @@ from datetime import datetime, timedelta
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import DeletionPolicy, ModeName, Placement, Pool, ReconcilePolicy, Schedule
-from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
+from gpushare.api.rollout import (
+    ApprovalPolicy,
+    FailurePolicy,
+    IsolationTeardown,
+    WorkloadPolicy,
+)
 from gpushare.core.deviceplugin.findings import TOLD
 from gpushare.core.nodechange.blockers import find_pods_of_another_pool
 from gpushare.core.nodechange.label_restoration import owned_labels
@@ -179,7 +184,14 @@ def _derive(pool: Pool, schedule: ModeName, placement: Placement | None) -> Pool
     allowed = placement if EDITIONS[pool.spec.edition].has_placement else None
     # A node that leaves its pool is not rolled back to the mode that it is to leave.
     rollout = pool.spec.rollout.model_copy(update={"on_failure": FailurePolicy.HALT})
-    update = {"schedule": schedule, "placement": allowed, "rollout": rollout}
+    update: dict[str, object] = {
+        "schedule": schedule,
+        "placement": allowed,
+        "rollout": rollout,
+    }
+    if rollout.approval is ApprovalPolicy.MANUAL:
+        # A release is in no plan that a user approves: no privileged Job runs for it.
+        update["isolation_teardown"] = IsolationTeardown()
     spec = pool.spec.model_copy(update=update)
     return pool.model_copy(update={"spec": spec})
 
