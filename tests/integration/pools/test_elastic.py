@@ -15,6 +15,7 @@ from tests.kit.cluster.expect import (
     expect_running,
     read_events,
 )
+from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import place_pod
 from tests.kit.values.manifests import build_pod, build_pool
 
@@ -104,6 +105,8 @@ def test_an_automatic_move_waits_while_its_pool_is_frozen(bench: Bench) -> None:
     assert read_pool(bench, "s1") == "serve"
     bench.change_pool("train", rollout={"freeze": None})
     expect_running(bench, "waiting")
+    (controller,) = bench.operators.installation.processes
+    assert read_metric(controller, "gpushare_node_moves_total", pool="train", source="serve") == 1
 
 
 def test_a_pod_that_is_bound_while_the_node_begins_to_move_keeps_it(bench: Bench) -> None:

@@ -246,6 +246,26 @@ def test_a_move_is_only_shown_while_the_pool_is(more: dict[str, Any], waits_for:
     assert (shown.node, shown.source, shown.hash) == ("n1", "b", planned.move.hash)
 
 
+def test_a_running_controller_makes_the_move_that_a_user_accepts() -> None:
+    pod = a_waiting_pod("a")
+    planned = Elastic(pod, demand={"mode": "Recommend", "pending_for": "2m"})
+    planned.wait(30, pod)
+    assert planned.move is not None
+    plans = planned.planner.plans_by_pool
+    pools = tuple(
+        pool.model_copy(
+            update={
+                "status": build_status(pool, plans[pool.name], NOW),
+                "accept_move": f"{planned.move.hash}@{NOW.isoformat()}" * (pool.name == "a"),
+            }
+        )
+        for pool in planned.snapshot.pools
+    )
+    planned.snapshot = replace(planned.snapshot, pools=pools)
+    planned.wait(31, pod)
+    assert planned.members("a") == ["n0", "n1"]
+
+
 def test_an_edit_of_a_pool_does_not_make_nodes_look_busy() -> None:
     pod = a_waiting_pod("a")
     planned = Elastic(pod)

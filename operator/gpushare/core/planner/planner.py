@@ -470,7 +470,7 @@ class Planner:
         self._entered.clear()
         self.releases = Releases()
         self._requeue = RequeueQueue()
-        self._sizing.start_over(self._pools, self._index, self.plans_by_pool)
+        self._sizing.start_over(self._index, self.plans_by_pool)
 
     def _plans_of(self, pool: str) -> PoolPlans:
         if (found := self.plans_by_pool.get(pool)) is None:

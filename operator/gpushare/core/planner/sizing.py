@@ -29,7 +29,6 @@ class Sizing:
 
     def __init__(self, memory_unit: str) -> None:
         self._memory_unit = memory_unit
-        self._pools: Mapping[str, Pool] = {}
         self._plans_by_pool: Mapping[str, PoolPlans] = {}
         self._sized = SizedPools(PoolIndex())
         self._observing = SizedPools(PoolIndex(), observing=True)
@@ -37,11 +36,9 @@ class Sizing:
         self.moves_due: datetime | None = None
         """When another node may move, though nothing happens."""
 
-    def start_over(
-        self, pools: Mapping[str, Pool], index: PoolIndex, plans_by_pool: Mapping[str, PoolPlans]
-    ) -> None:
+    def start_over(self, index: PoolIndex, plans_by_pool: Mapping[str, PoolPlans]) -> None:
         """Assign all nodes anew, of which those are known that are idle since a while."""
-        self._pools, self._plans_by_pool = pools, plans_by_pool
+        self._plans_by_pool = plans_by_pool
         self._sized = SizedPools(index, known=self._sized.nodes)
         self._observing = SizedPools(index, observing=True)
 
@@ -74,7 +71,8 @@ class Sizing:
     ) -> list[IdleNodeMove]:
         """Find the idle nodes that move to where pods wait."""
         self.moves_due = None
-        elastic = {p.name: p for p in self._pools.values() if p.spec.demand and not p.deleting}
+        pools = {pool.name: pool for pool in snapshot.pools}
+        elastic = {name: p for name, p in pools.items() if p.spec.demand and not p.deleting}
         if not elastic:
             return []
         count = Counter(node.pool for node in self._sized.nodes.values())
@@ -82,7 +80,7 @@ class Sizing:
         waiting = self._waiting.update(snapshot.waiting_pods, members, now)
         if not waiting:
             return []
-        pools = [
+        asked = [
             ElasticPool(
                 name,
                 pool.spec.nodes.size or PoolSize(),
@@ -94,8 +92,8 @@ class Sizing:
             for name, pool in elastic.items()
             if pool.spec.demand is not None
         ]
-        fits = partial(would_run, snapshot, self._pools, self._memory_unit)
-        moves, self.moves_due = find_moves(pools, list(self._sized.nodes.values()), fits, now)
+        fits = partial(would_run, snapshot, pools, self._memory_unit)
+        moves, self.moves_due = find_moves(asked, list(self._sized.nodes.values()), fits, now)
         return moves
 
 
