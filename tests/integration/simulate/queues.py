@@ -90,8 +90,8 @@ class Played:
 
     @property
     def difference(self) -> int:
-        """By how many pods the prediction differs from the middle one of the runs."""
-        return abs(len(self.predicted) - sorted(map(len, self.happened))[len(self.happened) // 2])
+        """By how many pods the prediction differs from the nearest of the runs."""
+        return min(abs(len(self.predicted) - len(each)) for each in self.happened)
 
     def __str__(self) -> str:
         told = ["; ".join(sorted(each)) or "none" for each in (self.predicted, *self.happened)]
