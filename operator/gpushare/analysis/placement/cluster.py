@@ -12,9 +12,13 @@ from gpushare.api.k8s.pod_request import PodInfo
 from gpushare.api.k8s.taint import Taint, Tolerations
 from gpushare.api.pool import DEFAULT_EDITION, Pool, Schedule
 from gpushare.api.status import NodeLabels, PoolCapacity
-from gpushare.core.admission.pool_view import PoolView, build_view, view_room
+from gpushare.core.admission.pool_view import PoolView, build_view
 from gpushare.core.admission.request import Rules, build_rules
-from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.capacity.node_capacity import (
+    NodeCapacity,
+    observe_node_capacity,
+    sum_node_capacity,
+)
 from gpushare.core.capacity.node_labels import combine, list_combinations
 from gpushare.core.capacity.pool_capacity import CapacitySums, find_own
 from gpushare.core.capacity.taints import read_tolerations
@@ -50,7 +54,7 @@ class PlacementPool:
     def measure(self, info: NodeInfo) -> NodeCapacity:
         """Measure the capacity of one of the nodes, as the pool's status counts it."""
         added = self.tolerations if info.node.taints else ()
-        capacity = observe_node_capacity(info.node, info.pods, info.unhealthy, added)
+        capacity = sum_node_capacity(info.node, info.pods, info.cards, added)
         if self.own_taints.issuperset(capacity.taints):
             return capacity
         return replace(capacity, free_blocks=(), free_pods=None)
@@ -101,7 +105,10 @@ class LivePool:
     def view(self) -> PoolView:
         """The pool as admission sees it now; the same object while nothing changes."""
         if self._is_stale:
-            self._view, self._is_stale = self._view.with_room(view_room(self.capacity)), False
+            self._view, self._is_stale = (
+                self._view.with_room(self._sums.measure_room(self._now)),
+                False,
+            )
         return self._view
 
 

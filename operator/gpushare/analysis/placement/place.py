@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
-from operator import is_not
+from operator import itemgetter
 from random import Random
 
 import msgspec
@@ -33,7 +33,7 @@ from gpushare.core.placement.node_info import NodeInfo, find_cards, put_pod, sco
 _MOST_TIMES = 25
 """How often a queue is placed, with equal nodes in another order."""
 _QUICK = 50_000
-"""Nodes that are looked at in about three seconds, over all times."""
+"""Nodes that are looked at in about two seconds, over all times."""
 _COST_OF_POD = 6
 """What a pod costs, in nodes."""
 
@@ -110,8 +110,27 @@ class PlacementResult:
         return sum(bool(each.node) for each in self.pods)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ask:
+    """What pods ask for that are alike as their owners wrote them."""
+
+    shape: PodShape
+    request: PodRequest
+    _admitted: dict[tuple[object, ...], PodInfo] = field(default_factory=dict)
+
+    def admit(self, decision: AdmissionDecision) -> PodInfo:
+        """Return the pods on which admission decided so."""
+        # What admission adds to a pod follows from the pool.
+        key = decision.pool, decision.selector
+        if (found := self._admitted.get(key)) is None:
+            found = self._admitted[key] = read_pod_info(apply_decision(self.shape, decision))
+        return found
+
+
 _Scored = tuple[int, str, int, NodeInfo]
 """Negative score and name of a node, the number of changes so far, and the node as it was then."""
+_Fitting = tuple[_Scored, Mapping[int, int]]
+"""A node with the cards that the pod gets there."""
 
 
 @dataclass(slots=True)
@@ -119,6 +138,8 @@ class _Kind:
     """Pods that are alike for the schedulers, and the nodes that may take one more."""
 
     info: PodInfo
+    waiting: Pod
+    """The first of them, while it has no node."""
     pools: tuple[str, ...]
     """Pools that they select; none where they may go anywhere."""
     candidates: Set[str]
@@ -127,6 +148,8 @@ class _Kind:
     """Nodes that may fit, best first."""
     seen: int
     """Number of changes of nodes that the heap contains."""
+    best: list[_Fitting] = field(default_factory=list)
+    """Nodes that fit, by name, with a score that is equal, and was the best when it was found."""
     cause: PendingCause | None = None
     """Why no node takes another; None as long as one may."""
 
@@ -146,53 +169,48 @@ class _Placer:
         }
         self._changed: list[str] = []
         """Names of nodes in the order in which pods came to them."""
-        self._views: tuple[PoolView, ...] = ()
+        self._views: tuple[PoolView, ...] | None = None
+        """The pools as admission sees them; None once one of them has changed."""
         self._shortlists = Shortlists()
-        self._requests: dict[bytes, PodRequest] = {}
-        self._kinds: dict[tuple[object, ...], _Kind] = {}
+        self._kinds: dict[int, _Kind] = {}
+        """By the identity of their `PodInfo`."""
 
-    def place(self, pod: QueuedPod, uid: str) -> PodPlacement:
-        alike = encode_pod(pod.shape)
-        if (asked := self._requests.get(alike)) is None:
-            asked = self._requests[alike] = read_pod_request(pod.shape)
-        decision = self._decide(asked, pod.namespace)
+    def place(self, pod: QueuedPod, ask: _Ask, uid: str) -> PodPlacement:
+        decision = self._decide(ask.request, pod.namespace)
         if decision.is_refused:
             return PodPlacement(pod, "", cause=PendingCause(decision.reason, decision.message))
-        # What admission adds to a pod follows from the pool.
-        key = alike, decision.pool, decision.selector
-        if (kind := self._kinds.get(key)) is None:
-            admitted = apply_decision(pod.shape, decision)
-            kind = self._kinds[key] = self._build_kind(read_pod_info(admitted))
+        admitted = ask.admit(decision)
+        if (kind := self._kinds.get(id(admitted))) is None:
+            waiting = _build_pod(pod, uid, ask.request)
+            kind = self._kinds[id(admitted)] = self._build_kind(admitted, waiting)
         if (found := self._take_best(kind)) is not None:
             info, cards = found
-            bound = _build_pod(pod, uid, asked, info.node.name, cards)
+            bound = _build_pod(pod, uid, ask.request, info.node.name, cards)
             self._update(put_pod(info, kind.info, bound))
             return PodPlacement(pod, info.pool.name, info.node.name, cards)
-        made = _build_pod(pod, uid, asked)
-        for name in kind.pools:
-            if name in self.figures:
-                self.figures[name].count_waiting(made)
+        for name in self.figures.keys() & kind.pools:
+            self.figures[name].count_waiting(kind.waiting)
+            self._views = None
         if kind.cause is None:
             nodes = [self.nodes[name] for name in self._list_candidates(kind.pools)]
             kind.cause = explain_pending(kind.info, nodes, decision, self._cluster.unit)
         return PodPlacement(pod, decision.pool or " or ".join(kind.pools), cause=kind.cause)
 
     def _decide(self, request: PodRequest, namespace: str) -> AdmissionDecision:
-        views = tuple([figures.view for figures in self.figures.values()])
         # The shortlists are kept for as long as this is the same object.
-        if len(views) != len(self._views) or any(map(is_not, views, self._views)):
-            self._views = views
+        if self._views is None:
+            self._views = tuple([figures.view for figures in self.figures.values()])
         cluster = self._cluster
         where = cluster.namespaces.get(namespace) or Namespace(namespace)
         return decide(request, where, self._views, cluster.rules, shortlists=self._shortlists)
 
-    def _build_kind(self, info: PodInfo) -> _Kind:
+    def _build_kind(self, info: PodInfo, waiting: Pod) -> _Kind:
         pools = tuple(sorted(info.request.selection.find_values(names.LABEL_POOL)))
         candidates = {name: self.nodes[name] for name in self._list_candidates(pools)}
         now = len(self._changed)
         heap = [(-score(node, info), name, now, node) for name, node in candidates.items()]
         heapify(heap)
-        return _Kind(info, pools, candidates.keys(), heap, now)
+        return _Kind(info, waiting, pools, candidates.keys(), heap, now)
 
     def _list_candidates(self, pools: Sequence[str]) -> Iterable[str]:
         if not pools:
@@ -201,31 +219,37 @@ class _Placer:
 
     def _take_best(self, kind: _Kind) -> tuple[NodeInfo, Mapping[int, int]] | None:
         """Find a node with the best score, and the cards that the pod gets there."""
+        heap = kind.heap
         for name in dict.fromkeys(self._changed[kind.seen :]):
             if name in kind.candidates:
                 node = self.nodes[name]
-                heappush(kind.heap, (-score(node, kind.info), name, len(self._changed), node))
+                heappush(heap, (-score(node, kind.info), name, len(self._changed), node))
         kind.seen = len(self._changed)
-        equal: list[_Scored] = []
-        while kind.heap and (not equal or kind.heap[0][0] == equal[0][0]):
-            best = heappop(kind.heap)
+        best = [each for each in kind.best if self._is_current(each[0])]
+        if best and heap and heap[0] < best[0][0]:
+            for scored, _ in best:
+                heappush(heap, scored)
+            best = []
+        while heap and (not best or (self._choice is not None and heap[0][0] == best[0][0][0])):
+            scored = heappop(heap)
             # Room only falls: a node that does not fit once never does.
-            if best[3] is self.nodes[best[1]] and find_cards(best[3], kind.info) is not None:
-                equal.append(best)
-                if self._choice is None:
-                    break
-        for each in equal:
-            heappush(kind.heap, each)
-        if not equal:
+            if self._is_current(scored) and (cards := find_cards(scored[3], kind.info)) is not None:
+                best.append((scored, cards))
+        kind.best = best = sorted(best, key=itemgetter(0))
+        if not best:
             return None
-        *_, node = equal[0] if self._choice is None else self._choice.choice(equal)
-        return node, find_cards(node, kind.info) or {}
+        (*_, info), cards = best[0] if self._choice is None else self._choice.choice(best)
+        return info, cards
+
+    def _is_current(self, scored: _Scored) -> bool:
+        return scored[3] is self.nodes[scored[1]]
 
     def _update(self, info: NodeInfo) -> None:
         self.nodes[info.node.name] = info
         self._changed.append(info.node.name)
         if info.pool.name:
             self.figures[info.pool.name].update(info)
+            self._views = None
 
 
 def _build_pod(
@@ -248,6 +272,22 @@ def _build_pod(
     )
 
 
+def _read_asks(queue: Iterable[QueuedPod]) -> list[_Ask]:
+    """Read what each of the pods asks for, once for those that are alike."""
+    by_text: dict[bytes, _Ask] = {}
+    by_shape: dict[int, _Ask] = {}
+    asks = []
+    for pod in queue:
+        # The pods of one manifest are of one object, which may have thousands of containers.
+        if (ask := by_shape.get(id(pod.shape))) is None:
+            text = encode_pod(pod.shape)
+            if (ask := by_text.get(text)) is None:
+                ask = by_text[text] = _Ask(pod.shape, read_pod_request(pod.shape))
+            by_shape[id(pod.shape)] = ask
+        asks.append(ask)
+    return asks
+
+
 def encode_pod(pod: PodShape) -> bytes:
     """Encode everything that a decision on a pod depends on: all but its name."""
     metadata = pod.metadata or Metadata()
@@ -262,7 +302,8 @@ def place_likely(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> Place
     times = min(_MOST_TIMES, _QUICK // max(size, 1))
     if times < 2:
         return place_pods(cluster, queue)
-    results = [place_pods(cluster, queue, Random(seed)) for seed in range(times)]
+    asks = _read_asks(queue)
+    results = [_place(cluster, queue, asks, Random(seed)) for seed in range(times)]
     pending = [tuple([not each.node for each in result.pods]) for result in results]
     ((likely, _),) = Counter(pending).most_common(1)
     placed = [result.placed for result in results]
@@ -277,8 +318,18 @@ def place_pods(
 
     Of nodes with an equal score `choice` takes one, or without it the first by name.
     """
+    return _place(cluster, queue, _read_asks(queue), choice)
+
+
+def _place(
+    cluster: PlacementCluster,
+    queue: Sequence[QueuedPod],
+    asks: Sequence[_Ask],
+    choice: Random | None,
+) -> PlacementResult:
     placer = _Placer(cluster, choice)
-    placed = tuple([placer.place(pod, f"queued-{number}") for number, pod in enumerate(queue)])
+    numbered = enumerate(zip(queue, asks, strict=True))
+    placed = tuple([placer.place(pod, ask, f"queued-{n}") for n, (pod, ask) in numbered])
     ran = Counter(each.pool for each in placed if each.node)
     stuck = Counter(each.pool for each in placed if not each.node)
     pools = tuple(

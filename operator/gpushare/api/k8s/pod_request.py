@@ -252,7 +252,7 @@ class PodInfo:
     request: PodRequest
     tolerations: Tolerations = ()
     host: Amounts = field(default_factory=lambda: NO_AMOUNTS)
-    """Requested CPU and memory, as `count_host_amounts` counts them."""
+    """Requested CPU and memory above 0, as `count_host_amounts` counts them."""
     scored: Amounts = field(default_factory=lambda: NO_AMOUNTS)
     """The same with the defaults by which nodes are scored."""
 
@@ -263,6 +263,6 @@ def read_pod_info(pod: PodShape) -> PodInfo:
     return PodInfo(
         read_pod_request(pod),
         parse_tolerations(spec.tolerations or ()),
-        count_host_amounts(spec),
+        {resource: amount for resource, amount in count_host_amounts(spec).items() if amount},
         count_host_amounts(spec, UNSET),
     )
