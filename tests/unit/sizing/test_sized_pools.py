@@ -16,6 +16,7 @@ from gpushare.api.status import PoolStatus, Recommendation
 from gpushare.core.planner.planner import Planner
 from gpushare.core.sizing.accepted_move import find_accepted
 from gpushare.core.sizing.moves import IdleNodeMove
+from gpushare.core.sizing.waiting_pods import lacks_room
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import build_status
@@ -211,6 +212,13 @@ def test_a_pod_moves_no_node_if(pod: Pod) -> None:
     planned = Elastic(pod)
     planned.wait(60, pod)
     assert (planned.move, planned.members("a")) == (None, ["n0"])
+
+
+@pytest.mark.parametrize("has_nodes", [True, False])
+def test_a_pod_of_which_the_scheduler_has_said_nothing_lacks_no_room(has_nodes: bool) -> None:
+    silent = a_waiting_pod("a", unschedulable="", lacks_gpu=None)
+    assert not lacks_room(silent, has_nodes=has_nodes)
+    assert lacks_room(a_waiting_pod("a"), has_nodes=has_nodes)
 
 
 def test_a_pod_of_a_pool_without_nodes_moves_one_whatever_the_scheduler_says() -> None:
