@@ -28,6 +28,7 @@ from gpushare.core.nodechange.phases.teardown import asks_for_commands
 from gpushare.core.planner.decisions import NodeDecision, Plan
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
+from gpushare.core.sizing.moves import IdleNodeMove
 from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
@@ -121,6 +122,8 @@ class Reconciler:
         """The pool for which a node is being changed, by node."""
         self._starting: dict[str, bool] = {}
         """Nodes among them whose change begins with that, and whether it uses the budget."""
+        self._moving: dict[str, IdleNodeMove] = {}
+        """Moves to another pool that begin with the write under way, by node."""
         self._refusals: dict[str, Cause] = {}
         """Refusal of our last write to each node, by node, for as long as it lasts."""
         self._refused: Counter[str] = Counter()
@@ -290,16 +293,21 @@ class Reconciler:
         node, work = decision.plan.node, self._work_on(decision.pool, decision.plan)
         self._busy[node] = asyncio.create_task(work, name=f"node {node}")
         self._busy_for[node] = decision.pool
-        self._tell_move(decision)
+        if (move := self._find_move(decision)) is not None:
+            self._moving[node] = move
         if decision.plan.started is not None:
             self._starting[node] = decision.plan.uses_budget
 
-    def _tell_move(self, decision: NodeDecision) -> None:
-        """Count the move that begins with this write, and post an Event on both pools."""
+    def _find_move(self, decision: NodeDecision) -> IdleNodeMove | None:
+        """Find the move that begins with this write; None where none does."""
         pool_plans = self._planner.plans_by_pool.get(decision.pool)
         move = pool_plans.move if pool_plans is not None else None
         if move is None or move.waits_for or move.node != decision.plan.node:
-            return
+            return None
+        return move
+
+    def _tell_move(self, move: IdleNodeMove) -> None:
+        """Count a move that has begun, and post an Event on both pools."""
         self._metrics.node_moves.labels(move.target, move.source).inc()
         for pool in self.pools.all:
             if pool.name in (move.source, move.target):
@@ -318,6 +326,8 @@ class Reconciler:
         assert member.action is not None
         try:
             rest_seconds = await self._execute(pool, member, member.action, version)
+            if (move := self._moving.get(member.node)) is not None:
+                self._tell_move(move)
             self._forget_refusal(member.node)
             if member.node in self._mode_unsaved and _is_mode_saved(member.action):
                 self._mode_unsaved.remove(member.node)
@@ -344,6 +354,7 @@ class Reconciler:
         finally:
             del self._busy[member.node], self._busy_for[member.node]
             self._starting.pop(member.node, None)
+            self._moving.pop(member.node, None)
             if member.node not in self.informers.nodes.records:
                 self._forget_refusal(member.node)
             self.informers.mark_changed(member.node)

@@ -136,7 +136,10 @@ TAKEN: dict[str, Json] = {
         },
         "demand": {"mode": "Automatic", "pendingFor": "2m", "idleFor": "1h30m"},
     },
-    "a maximum alone": {"nodes": {**BY_LABEL, "size": {"max": 0}}, "schedule": "share"},
+    "a pool that is to have no node": {
+        "nodes": {**BY_LABEL, "size": {"min": 0, "max": 0}},
+        "schedule": "share",
+    },
     "names alone": {"nodes": {"names": ["n1"]}, "schedule": "disabled"},
     "Basic": {"edition": "Basic", "schedule": "default"},
     "OpenSource": {"edition": "OpenSource", "schedule": "share"},
