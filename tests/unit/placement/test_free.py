@@ -1,16 +1,22 @@
 """Which pods would have to move so that one more gets a card."""
 
+import random
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
+
+import pytest
 
 from gpushare import names
 from gpushare.analysis.placement.free import Freed, find_moves
-from gpushare.analysis.placement.what_if import Observed, read_shapes
+from gpushare.analysis.placement.place import place_pods
+from gpushare.analysis.placement.what_if import Observed, queue_running, read_shapes
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.settings import Settings
 from tests.kit.values.manifests import Json, build_pod
 from tests.kit.values.objects import NOW, a_pool, a_snapshot
-from tests.kit.values.placements import HERE, a_member
+from tests.kit.values.placements import HERE, a_member, a_queued
 
 POOL = a_pool()
 
@@ -70,3 +76,43 @@ def test_several_pods_of_one_card_move_together() -> None:
     pods = [_build_running(f"p{number}", "n0", 0, 3) for number in range(2)]
     answer = _find(*pods, _build_running("other", "n1", 0, 9), units=15)
     assert sorted(_name(answer.freed)) == [("p0", "n1"), ("p1", "n1")]
+
+
+def _draw(choice: random.Random) -> Observed:
+    pods = []
+    for card in range(4):
+        left = choice.randint(4, 7)
+        while left:
+            units = choice.randint(1, min(left, 3))
+            left -= units
+            name, owner = f"p{card}-{left}", choice.choice(["", "ReplicaSet", "ReplicaSet"])
+            pods.append(_build_running(name, f"n{card // 2}", card % 2, units, owner=owner))
+    members = tuple(a_member(f"n{number}", POOL, cards=2, card=8) for number in range(2))
+    return _observe(*pods, nodes=members)
+
+
+def _find_by_force(seen: Observed, units: int) -> int | None:
+    """The fewest units of up to four pods of a card without which one more is placed, and they."""
+    running = queue_running(seen, seen.build_now())
+    wanted = a_queued(gib=units, selects={names.LABEL_POOL: "training"})
+    found = []
+    for node, pods in seen.snapshot.pods.items():
+        for number in range(1, 5):
+            for moved in combinations([pod for pod in pods if pod.owner], number):
+                rest = [pod for pod in pods if pod not in moved]
+                snapshot = replace(seen.snapshot, pods={**seen.snapshot.pods, node: rest})
+                cluster = replace(seen, snapshot=snapshot).build_now()
+                queue = [wanted, *(running[pod.uid] for pod in moved)]
+                is_one_card = len({card for pod in moved for card in pod.cards}) == 1
+                if is_one_card and place_pods(cluster, queue).placed == len(queue):
+                    found.append(sum(sum(pod.cards.values()) for pod in moved))
+    return min(found, default=None)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_other_pods_of_a_card_free_it_by_fewer_units(seed: int) -> None:
+    choice = random.Random(seed)
+    seen, units = _draw(choice), choice.randint(4, 6)
+    answer = find_moves(seen, "training", units)
+    if not answer.fits:
+        assert (answer.freed and answer.freed.units) == _find_by_force(seen, units)

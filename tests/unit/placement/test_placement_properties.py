@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpushare import names
 from gpushare.analysis.placement.cluster import PlacementCluster
 from gpushare.analysis.placement.pending import judge
-from gpushare.analysis.placement.place import PlacementResult, QueuedPod, place_pods
+from gpushare.analysis.placement.place import FillingCluster, PlacementResult, QueuedPod, place_pods
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_request import read_pod_info
 from gpushare.api.pool import Pool
@@ -118,6 +118,17 @@ def test_a_node_that_fills_is_counted_as_one_that_is_measured_anew(
 ) -> None:
     for info in place_pods(cluster, queue).nodes.values():
         assert info.cards == measure_cards(info.node, info.pods, info.unhealthy)
+
+
+@given(_clusters(), queues, queues)
+def test_what_is_taken_back_leaves_no_trace(
+    cluster: PlacementCluster, before: list[QueuedPod], queue: list[QueuedPod]
+) -> None:
+    filling = FillingCluster(cluster)
+    for pod in before:
+        filling.place(pod)
+    filling.take_back()
+    assert tuple(map(filling.place, queue)) == place_pods(cluster, queue).pods
 
 
 @given(_clusters(), queues, _queued())

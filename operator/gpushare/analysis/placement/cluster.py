@@ -91,9 +91,9 @@ class LivePool:
         self._sums.count(new)
         self._is_stale = True
 
-    def count_waiting(self, pod: Pod) -> None:
-        """Count a pod that selects the pool and stays pending."""
-        self._sums.count_waiting(pod)
+    def count_waiting(self, pod: Pod, times: int = 1) -> None:
+        """Count a pod that selects the pool and stays pending; with `times` -1 no longer."""
+        self._sums.count_waiting(pod, times)
         self._is_stale = True
 
     @property

@@ -127,6 +127,25 @@ class _Ask:
         return found
 
 
+class PodAsks:
+    """What pods ask for, read once for those that are alike, on the same pools."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[bytes, _Ask] = {}
+        self._by_shape: dict[int, tuple[PodShape, _Ask]] = {}
+        """By the identity of the shape: the pods of a manifest have one, of any size."""
+
+    def read(self, pod: PodShape) -> _Ask:
+        """Read what a pod asks for."""
+        if (known := self._by_shape.get(id(pod))) is not None:
+            return known[1]
+        text = encode_pod(pod)
+        if (ask := self._by_text.get(text)) is None:
+            ask = self._by_text[text] = _Ask(pod, read_pod_request(pod))
+        self._by_shape[id(pod)] = pod, ask
+        return ask
+
+
 _Scored = tuple[int, str, int, NodeInfo]
 """Negative score and name of a node, the number of changes so far, and the node as it was then."""
 _Fitting = tuple[_Scored, Mapping[int, int]]
@@ -154,11 +173,19 @@ class _Kind:
     """Why no node takes another; None as long as one may."""
 
 
-class _Placer:
-    """The cluster while it fills: all that changes from one pod to the next."""
+class FillingCluster:
+    """The cluster while it fills: all that changes from one pod to the next.
 
-    def __init__(self, cluster: PlacementCluster, choice: Random | None) -> None:
-        self._cluster, self._choice = cluster, choice
+    Of nodes with an equal score `choice` takes one, or without it the first by name.
+    """
+
+    def __init__(
+        self,
+        cluster: PlacementCluster,
+        choice: Random | None = None,
+        asks: PodAsks | None = None,
+    ) -> None:
+        self._cluster, self._choice, self._asks = cluster, choice, asks or PodAsks()
         self.nodes = dict(cluster.nodes)
         self._labelled: defaultdict[str, list[str]] = defaultdict(list)
         """Names of nodes by their pool's label."""
@@ -168,33 +195,65 @@ class _Placer:
             pool.view.name: LivePool(pool, cluster.nodes, cluster.now) for pool in cluster.pools
         }
         self._changed: list[str] = []
-        """Names of nodes in the order in which pods came to them."""
+        """Names of nodes in the order in which they changed."""
+        self._taken_back = 0
+        """Number of changes that are taken back."""
+        self._waiting: list[tuple[str, Pod]] = []
+        """Pods that wait for a pool, by its name."""
         self._views: tuple[PoolView, ...] | None = None
         """The pools as admission sees them; None once one of them has changed."""
         self._shortlists = Shortlists()
         self._kinds: dict[int, _Kind] = {}
         """By the identity of their `PodInfo`."""
 
-    def place(self, pod: QueuedPod, ask: _Ask, uid: str) -> PodPlacement:
+    def place(self, pod: QueuedPod) -> PodPlacement:
+        """Place one more pod, or let it wait."""
+        ask = self._asks.read(pod.shape)
         decision = self._decide(ask.request, pod.namespace)
         if decision.is_refused:
             return PodPlacement(pod, "", cause=PendingCause(decision.reason, decision.message))
         admitted = ask.admit(decision)
         if (kind := self._kinds.get(id(admitted))) is None:
-            waiting = _build_pod(pod, uid, ask.request)
+            waiting = _build_pod(pod, "waiting", ask.request)
             kind = self._kinds[id(admitted)] = self._build_kind(admitted, waiting)
         if (found := self._take_best(kind)) is not None:
             info, cards = found
+            uid = f"placed-{len(self._changed)}"
             bound = _build_pod(pod, uid, ask.request, info.node.name, cards)
-            self._update(put_pod(info, kind.info, bound))
+            self.change(put_pod(info, kind.info, bound))
             return PodPlacement(pod, info.pool.name, info.node.name, cards)
         for name in self.figures.keys() & kind.pools:
-            self.figures[name].count_waiting(kind.waiting)
-            self._views = None
+            self._count_waiting(name, kind.waiting)
         if kind.cause is None:
             nodes = [self.nodes[name] for name in self._list_candidates(kind.pools)]
             kind.cause = explain_pending(kind.info, nodes, decision, self._cluster.unit)
         return PodPlacement(pod, decision.pool or " or ".join(kind.pools), cause=kind.cause)
+
+    def change(self, info: NodeInfo) -> None:
+        """Change what is on a node."""
+        self.nodes[info.node.name] = info
+        self._changed.append(info.node.name)
+        if info.pool.name:
+            self.figures[info.pool.name].update(info)
+            self._views = None
+
+    def take_back(self) -> None:
+        """Take back every change: the cluster is as it was built."""
+        for name in dict.fromkeys(self._changed[self._taken_back :]):
+            # Another object: what was found about the node before is out of date all the same.
+            self.change(replace(self._cluster.nodes[name]))
+        self._taken_back = len(self._changed)
+        for name, pod in self._waiting:
+            self.figures[name].count_waiting(pod, -1)
+            self._views = None
+        self._waiting.clear()
+        for kind in self._kinds.values():
+            kind.cause = None
+
+    def _count_waiting(self, pool: str, pod: Pod) -> None:
+        self.figures[pool].count_waiting(pod)
+        self._waiting.append((pool, pod))
+        self._views = None
 
     def _decide(self, request: PodRequest, namespace: str) -> AdmissionDecision:
         # The shortlists are kept for as long as this is the same object.
@@ -244,13 +303,6 @@ class _Placer:
     def _is_current(self, scored: _Scored) -> bool:
         return scored[3] is self.nodes[scored[1]]
 
-    def _update(self, info: NodeInfo) -> None:
-        self.nodes[info.node.name] = info
-        self._changed.append(info.node.name)
-        if info.pool.name:
-            self.figures[info.pool.name].update(info)
-            self._views = None
-
 
 def _build_pod(
     pod: QueuedPod,
@@ -272,22 +324,6 @@ def _build_pod(
     )
 
 
-def _read_asks(queue: Iterable[QueuedPod]) -> list[_Ask]:
-    """Read what each of the pods asks for, once for those that are alike."""
-    by_text: dict[bytes, _Ask] = {}
-    by_shape: dict[int, _Ask] = {}
-    asks = []
-    for pod in queue:
-        # The pods of one manifest are of one object, which may have thousands of containers.
-        if (ask := by_shape.get(id(pod.shape))) is None:
-            text = encode_pod(pod.shape)
-            if (ask := by_text.get(text)) is None:
-                ask = by_text[text] = _Ask(pod.shape, read_pod_request(pod.shape))
-            by_shape[id(pod.shape)] = ask
-        asks.append(ask)
-    return asks
-
-
 def encode_pod(pod: PodShape) -> bytes:
     """Encode everything that a decision on a pod depends on: all but its name."""
     metadata = pod.metadata or Metadata()
@@ -302,8 +338,8 @@ def place_likely(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> Place
     times = min(_MOST_TIMES, _QUICK // max(size, 1))
     if times < 2:
         return place_pods(cluster, queue)
-    asks = _read_asks(queue)
-    results = [_place(cluster, queue, asks, Random(seed)) for seed in range(times)]
+    asks = PodAsks()
+    results = [place_pods(cluster, queue, Random(seed), asks) for seed in range(times)]
     pending = [tuple([not each.node for each in result.pods]) for result in results]
     ((likely, _),) = Counter(pending).most_common(1)
     placed = [result.placed for result in results]
@@ -312,24 +348,17 @@ def place_likely(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> Place
 
 
 def place_pods(
-    cluster: PlacementCluster, queue: Sequence[QueuedPod], choice: Random | None = None
+    cluster: PlacementCluster,
+    queue: Sequence[QueuedPod],
+    choice: Random | None = None,
+    asks: PodAsks | None = None,
 ) -> PlacementResult:
     """Place the pods of `queue` one by one; one that does not fit at its turn stays pending.
 
     Of nodes with an equal score `choice` takes one, or without it the first by name.
     """
-    return _place(cluster, queue, _read_asks(queue), choice)
-
-
-def _place(
-    cluster: PlacementCluster,
-    queue: Sequence[QueuedPod],
-    asks: Sequence[_Ask],
-    choice: Random | None,
-) -> PlacementResult:
-    placer = _Placer(cluster, choice)
-    numbered = enumerate(zip(queue, asks, strict=True))
-    placed = tuple([placer.place(pod, ask, f"queued-{n}") for n, (pod, ask) in numbered])
+    filling = FillingCluster(cluster, choice, asks)
+    placed = tuple(map(filling.place, queue))
     ran = Counter(each.pool for each in placed if each.node)
     stuck = Counter(each.pool for each in placed if not each.node)
     pools = tuple(
@@ -337,8 +366,8 @@ def _place(
             name,
             pool.view.schedule,
             nodes=len(pool.nodes),
-            capacity=placer.figures[name].capacity,
-            resources=_sum_resources([placer.nodes[node] for node in pool.nodes]),
+            capacity=filling.figures[name].capacity,
+            resources=_sum_resources([filling.nodes[node] for node in pool.nodes]),
             placed=ran[name],
             pending=stuck[name],
         )
@@ -346,7 +375,7 @@ def _place(
         for name in [pool.view.name]
     )
     count = sum(ran.values())
-    return PlacementResult(placed, pools, placer.nodes, count, count)
+    return PlacementResult(placed, pools, filling.nodes, count, count)
 
 
 def _sum_resources(nodes: Iterable[NodeInfo]) -> dict[str, tuple[int, int]]:
