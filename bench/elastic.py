@@ -119,7 +119,7 @@ def _find_moves(
             if pod.pool == name:
                 kinds.setdefault(pod.units, []).append(pod)
         found = tuple(
-            WaitingPods(units, "a/pod", _at(min(p.arrives for p in alike)), len(alike))
+            WaitingPods(bytes([units]), "a/pod", _at(min(p.arrives for p in alike)), len(alike))
             for units, alike in sorted(kinds.items())
         )
         pools.append(ElasticPool(name, PoolSize(min=1), demand, found))
@@ -129,7 +129,7 @@ def _find_moves(
             node.pool,
             frozenset(_POOLS),
             idle_since=None if node.pods else _at(node.idle_since),
-            is_free=node.ready_at <= minute,
+            may_move=node.ready_at <= minute,
             is_coming=node.ready_at > minute,
         )
         for node in nodes

@@ -4,7 +4,7 @@ Each is judged before it is written: one that is not needed now would count for 
 later.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
-from gpushare.core.ownership.claims import decide_claim, find_owner
+from gpushare.core.ownership.claims import decide_claim, find_owner, list_claimants
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.rollout.start_now import find_active
@@ -213,8 +213,11 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> RequestedValue:
     )
 
 
-def find_pool_to_join(node: Node, pools: Iterable[Pool]) -> Pool | None:
-    """Find which of all `pools` a node is about to join that no pool has."""
+def find_pool_to_join(node: Node, pools: Sequence[Pool]) -> Pool | None:
+    """Find which of all `pools` a node is about to join that no pool has; None where sizes decide
+    that."""
+    if any(pool.spec.nodes.size is not None for pool in list_claimants(node, pools)):
+        return None
     claim = decide_claim(node, None, [pool for pool in pools if not pool.observes])
     return claim.winner if claim is not None else None
 

@@ -136,7 +136,7 @@ def test_a_pool_whose_spec_is_contested_shows_as_one() -> None:
 
 def test_a_move_that_waits_shows_on_the_pool_with_the_pool_that_the_node_would_leave() -> None:
     sight = build_sight([SHARED], [a_member()], PODS)
-    pods = WaitingPods(None, "team/pod", NOW)
+    pods = WaitingPods(b"", "team/pod", NOW)
     waits = IdleNodeMove("gpu-9", "spare", "training", pods, waits_for="a user accepts it")
     for move, found in ((waits, {("training", "spare"): 1}), (replace(waits, waits_for=""), {})):
         sight.plans_by_pool["training"].note_size(None, move)

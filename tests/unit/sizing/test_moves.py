@@ -25,7 +25,7 @@ DEMAND = DemandPolicy(mode=DemandMode.AUTOMATIC, pending_for="2m", idle_for="10m
 LONG_AGO = NOW - timedelta(hours=1)
 
 
-def waiting(minutes: float = 3, kind: object = 8) -> WaitingPods:
+def waiting(minutes: float = 3, kind: bytes = b"8") -> WaitingPods:
     return WaitingPods(kind, "team/pod", NOW - timedelta(minutes=minutes))
 
 
@@ -50,7 +50,7 @@ TRAIN = a_pool("train", waiting())
 
 
 def test_an_idle_node_moves_to_the_pool_whose_pods_have_waited() -> None:
-    (move,) = find([TRAIN, SERVE], [a_node("n1"), a_node("n0", "train")])
+    (move,) = find([TRAIN, SERVE], [a_node("n1"), a_node("n0", "train", idle_since=None)])
     assert (move.node, move.source, move.target, move.waits_for) == ("n1", "serve", "train", "")
 
 
@@ -64,7 +64,7 @@ def test_an_idle_node_moves_to_the_pool_whose_pods_have_waited() -> None:
         ([TRAIN, a_pool("serve", waiting(0))], a_node("n1")),
         ([TRAIN, SERVE], a_node("n1", idle_since=None)),
         ([TRAIN, SERVE], a_node("n1", idle_since=NOW - timedelta(minutes=9))),
-        ([TRAIN, SERVE], a_node("n1", is_free=False)),
+        ([TRAIN, SERVE], a_node("n1", may_move=False)),
         ([TRAIN, SERVE], a_node("n1", is_coming=True)),
         ([TRAIN, SERVE], a_node("n1", claimants=frozenset({"serve"}))),
         ([TRAIN], a_node("n1")),
@@ -87,8 +87,23 @@ def test_nothing_moves_if(pools: list[ElasticPool], node: ClaimedNode) -> None:
     assert find(pools, [node]) == []
 
 
-def test_no_second_node_moves_while_one_is_on_its_way() -> None:
-    assert find([TRAIN, SERVE], [a_node("n1"), a_node("n2", "train", is_coming=True)]) == []
+@pytest.mark.parametrize(
+    "other",
+    [
+        a_node("n2", "train", is_coming=True, idle_since=None),
+        a_node("n2", "other", is_coming=True, source="serve"),
+        a_node("n2", "train"),
+    ],
+    ids=["one is on its way", "one leaves the same pool", "one that has come is still idle"],
+)
+def test_no_second_node_moves_while(other: ClaimedNode) -> None:
+    assert find([TRAIN, SERVE], [a_node("n1"), other]) == []
+
+
+def test_a_pod_that_no_node_would_run_does_not_keep_its_pool_from_giving_nodes() -> None:
+    hopeless = a_pool("serve", waiting(kind=b"huge"))
+    moves, _ = find_moves([TRAIN, hopeless], [a_node("n1")], lambda kind, *_: kind != b"huge", NOW)
+    assert [move.target for move in moves] == ["train"]
 
 
 def test_a_node_on_which_no_waiting_pod_would_run_stays() -> None:
@@ -154,7 +169,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[ElasticPool], list[ClaimedNode]]:
             draw(st.sampled_from(_POOLS)),
             claimants=frozenset(draw(st.sets(st.sampled_from(_POOLS), min_size=1))),
             idle_since=draw(st.sampled_from((None, LONG_AGO, NOW))),
-            is_free=draw(st.booleans()),
+            may_move=draw(st.booleans()),
             is_coming=draw(st.integers(0, 5)) == 0,
         )
         for number in range(draw(st.integers(0, 8)))
@@ -174,7 +189,7 @@ def test_moves_keep_sizes_and_touch_no_node_with_pods(
     for move in moves:
         node = by_node[move.node]
         assert node.idle_since is not None
-        assert node.is_free
+        assert node.may_move
         assert move.target in node.claimants
     for pool in pools:
         before = sum(node.pool == pool.name for node in nodes)

@@ -20,7 +20,7 @@ from gpushare.core.sizing.waiting_pods import lacks_room
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.core.snapshot.node import Timing
 from gpushare.core.status.pool_status import build_status
-from gpushare.names import LABEL_POOL, Condition, Reason
+from gpushare.names import ANNOTATION_APPLIED, LABEL_POOL, Condition, Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.node_plans import SHARE, applied, has_failed
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_pool, a_snapshot
@@ -237,9 +237,10 @@ def test_a_pod_of_a_pool_without_nodes_moves_one_whatever_the_scheduler_says() -
     [
         ({"rollout": {"freeze": {"reason": "an incident"}}}, "an incident"),
         ({"reconcile": "Paused"}, "Enforce"),
+        ({"rollout": {"approval": "Manual"}}, "approval"),
         ({"demand": {"mode": "Recommend", "pending_for": "2m"}}, "accepts"),
     ],
-    ids=["frozen", "paused", "only recommended"],
+    ids=["frozen", "paused", "approved by hand", "only recommended"],
 )
 def test_a_move_is_only_shown_while_the_pool_is(more: dict[str, Any], waits_for: str) -> None:
     pod = a_waiting_pod("a")
@@ -280,7 +281,53 @@ def test_an_edit_of_a_pool_does_not_make_nodes_look_busy() -> None:
     pools = tuple(pool.model_copy(update={"generation": 2}) for pool in planned.snapshot.pools)
     planned.snapshot = replace(planned.snapshot, pools=pools)
     planned.wait(10, pod)
+    # The full pass of the edit knows no halts and windows yet.
+    assert (planned.members("a"), planned.requeue_at) == (["n0"], NOW + timedelta(minutes=10))
+    planned.wait(10, pod)
     assert planned.members("a") == ["n0", "n1"]
+
+
+def test_a_node_whose_write_is_under_way_keeps_its_pool_and_no_second_one_moves() -> None:
+    pod = a_waiting_pod("a")
+    planned = Elastic(pod)
+    planned.wait(10, pod)
+    planned.snapshot = replace(planned.snapshot, busy=frozenset({"n1"}), waiting_pods=(pod,))
+    planned.planner.update(planned.snapshot, {"n1"}, NOW + timedelta(minutes=11))
+    assert (planned.move, planned.members("a"), planned.members("b")) == (
+        None,
+        ["n0", "n1"],
+        ["n2"],
+    )
+
+
+def test_a_node_with_a_broken_record_counts_where_its_label_says() -> None:
+    nodes = [*settled("a", "n0", "n1"), *settled("b", "n2")]
+    broken = replace(nodes[0], annotations={ANNOTATION_APPLIED: "{"})
+    planned = Planned([sized("a", 2, 2), sized("b", 0)], [broken, *nodes[1:]])
+    assert (planned.members("a"), planned.members("b")) == (["n0", "n1"], ["n2"])
+
+
+def test_nothing_is_due_once_no_pool_has_a_size_any_more() -> None:
+    pod = a_waiting_pod("a")
+    planned = Elastic(pod)
+    assert planned.requeue_at is not None
+    plain = tuple(a_pool(each.name, "share", generation=2) for each in planned.snapshot.pools)
+    planned.snapshot = replace(planned.snapshot, pools=plain)
+    planned.wait(60, pod)
+    assert planned.requeue_at is None or planned.requeue_at > NOW + timedelta(minutes=60)
+
+
+def test_a_window_that_opens_while_a_pod_waits_starts_what_waited_for_it() -> None:
+    window = {"schedule": "0 4 * * *", "duration": "1h"}
+    pod = a_waiting_pod("a", gib=16)
+    pools = [elastic("a", schedule="cgpu", rollout={"windows": [window]}), elastic("b")]
+    planned = Planned(pools, settled("a", "n0"))
+    reasons = []
+    for minutes in (0, 60):
+        planned.snapshot = replace(planned.snapshot, waiting_pods=(pod,))
+        planned.planner.update(planned.snapshot, set(), NOW + timedelta(minutes=minutes))
+        reasons.append(planned.planner.plans_by_pool["a"].plans["n0"].reason)
+    assert reasons == [Reason.WAITING_FOR_WINDOW, Reason.CORDONED]
 
 
 def test_a_pod_that_binds_in_the_last_second_keeps_the_node() -> None:

@@ -177,11 +177,12 @@ class SplitSearch:
 
 
 def name_nodes(pool: Pool, members: Mapping[str, str]) -> Pool:
-    """Return `pool` with the nodes that `members` says, by name in place of a selector."""
+    """Return `pool` with the nodes that `members` says, by name, without selector and size."""
     own = tuple(sorted(name for name, owner in members.items() if owner == pool.name))
     old = pool.spec.nodes
     nodes = Nodes(names=own, cards=old.cards, scaling=old.scaling)
-    return pool.model_copy(update={"spec": pool.spec.model_copy(update={"nodes": nodes})})
+    spec = pool.spec.model_copy(update={"nodes": nodes, "demand": None})
+    return pool.model_copy(update={"spec": spec})
 
 
 def _by_score(split: FoundSplit) -> SplitScore:

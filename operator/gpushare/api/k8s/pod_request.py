@@ -44,6 +44,7 @@ __all__ = [
     "Placer",
     "PodInfo",
     "PodRequest",
+    "encode_info",
     "parse_pod_request",
     "read_pod_info",
     "read_pod_request",
@@ -266,3 +267,8 @@ def read_pod_info(pod: PodShape) -> PodInfo:
         {resource: amount for resource, amount in count_host_amounts(spec).items() if amount},
         count_host_amounts(spec, UNSET),
     )
+
+
+def encode_info(info: PodInfo) -> bytes:
+    """Encode all that the schedulers need to know of a pod: equal for equal pods."""
+    return repr(info).encode()

@@ -36,7 +36,7 @@ def _build_page(document: Json, wide: bool) -> Iterator[Line]:
         yield ("No pool has spec.demand: nodes do not move between pools",)
         return
     if not found:
-        yield ("No idle node would help a pod that waits",)
+        yield ("No move is recommended: docs/elastic.md says when one is",)
         return
     yield from build_table(
         "POOL:pool,NODE:node,FROM:source,PODS:pods,SINCE:since,HASH:hash", found, indent=0

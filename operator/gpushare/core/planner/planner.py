@@ -104,9 +104,12 @@ class Planner:
             self.seen.update(self._entered)
             self._begin_anew()
             changed = snapshot.nodes.keys()
+        # Before it judges windows again: that they have changed is news for all nodes.
+        due = set(list_due(self.plans_by_pool, now))
         snapshot, changed = self._sizing.assign(snapshot, changed, self._refresh_windows, now)
         ctx = self.build_context(snapshot, now)
-        decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
+        changed = {*changed, *self._requeue.take_due(now)}
+        decisions = list(self._decide(snapshot, changed, due, ctx))
         edge = find_next_edge(self.plans_by_pool)
         dues = self._requeue.find_next(), edge, self._sizing.moves_due
         return Plan(
@@ -129,7 +132,7 @@ class Planner:
     # The order of a pass.
 
     def _decide(
-        self, snapshot: ClusterSnapshot, changed: set[str], ctx: ReconcileContext
+        self, snapshot: ClusterSnapshot, changed: set[str], due: set[str], ctx: ReconcileContext
     ) -> Iterator[NodeDecision]:
         """Plan each changed node, then decide pool by pool what depends on all nodes of the pool.
 
@@ -162,7 +165,7 @@ class Planner:
                 self.plans_by_pool[pool].forget(name)
             if entered:
                 self._entered[name] = frozenset(entered)
-        touched.update(list_due(self.plans_by_pool, ctx.now))
+        touched.update(due, list_due(self.plans_by_pool, ctx.now))
         for pool in sorted(touched | planned.keys()):
             planned_in = contexts.get(pool) or self._narrow_context(ctx, snapshot, pool)
             yield from self._decide_pool(pool, planned[pool], snapshot, planned_in)

@@ -7,9 +7,10 @@ from datetime import datetime
 from functools import partial
 
 from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.selector import PoolSize
 from gpushare.core.ownership.pool_index import PoolIndex
-from gpushare.core.placement.fit import would_run
+from gpushare.core.placement.fit import Fit
 from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.sizing.accepted_move import find_accepted
 from gpushare.core.sizing.moves import ElasticPool, IdleNodeMove, find_moves
@@ -28,18 +29,22 @@ class Sizing:
     """
 
     def __init__(self, memory_unit: str) -> None:
-        self._memory_unit = memory_unit
+        self._fit = Fit(memory_unit)
         self._plans_by_pool: Mapping[str, PoolPlans] = {}
         self._sized = SizedPools(PoolIndex())
         self._observing = SizedPools(PoolIndex(), observing=True)
         self._waiting = WaitingTimes()
+        self._is_full = False
+        """Whether all nodes are planned anew in this pass."""
         self.moves_due: datetime | None = None
         """When another node may move, though nothing happens."""
 
     def start_over(self, index: PoolIndex, plans_by_pool: Mapping[str, PoolPlans]) -> None:
         """Assign all nodes anew, of which those are known that are idle since a while."""
         self._plans_by_pool = plans_by_pool
-        self._sized = SizedPools(index, known=self._sized.nodes)
+        known, assigned = self._sized.nodes, self._sized.assignment.pools
+        self._sized = SizedPools(index, known=known, assigned=assigned)
+        self._is_full = True
         self._observing = SizedPools(index, observing=True)
 
     def assign(
@@ -50,12 +55,16 @@ class Sizing:
         now: datetime,
     ) -> tuple[ClusterSnapshot, Collection[str]]:
         """Assign nodes to the pools with a size; return the nodes changed by that, too."""
+        self.moves_due = None
         if not self._sized.is_needed:
             return snapshot, changed
         self._sized.update(snapshot, changed, now)
-        self._observing.update(snapshot, changed, now)
+        moved = self._sized.assign()
         moves = self._find_moves(snapshot, refresh_windows, now)
-        moved = self._sized.assign(moves) | self._observing.assign()
+        moved |= self._sized.assign(moves)
+        if self._observing.is_needed:
+            self._observing.update(snapshot, changed, now)
+            moved |= self._observing.assign()
         short, by_target = self._sized.assignment.short, {move.target: move for move in moves}
         for name, pool_plans in self._plans_by_pool.items():
             pool_plans.note_size(short.get(name), by_target.get(name))
@@ -70,12 +79,16 @@ class Sizing:
         self, snapshot: ClusterSnapshot, refresh_windows: RefreshWindows, now: datetime
     ) -> list[IdleNodeMove]:
         """Find the idle nodes that move to where pods wait."""
-        self.moves_due = None
         pools = {pool.name: pool for pool in snapshot.pools}
         elastic = {name: p for name, p in pools.items() if p.spec.demand and not p.deleting}
         if not elastic:
             return []
-        count = Counter(node.pool for node in self._sized.nodes.values())
+        if self._is_full:
+            # Halts and windows are known once all nodes are planned.
+            self._is_full, self.moves_due = False, now
+            return []
+        nodes = self._sized.list_assigned()
+        count = Counter(node.pool for node in nodes)
         members = {name: count[name] for name in elastic}
         waiting = self._waiting.update(snapshot.waiting_pods, members, now)
         if not waiting:
@@ -92,8 +105,8 @@ class Sizing:
             for name, pool in elastic.items()
             if pool.spec.demand is not None
         ]
-        fits = partial(would_run, snapshot, pools, self._memory_unit)
-        moves, self.moves_due = find_moves(asked, list(self._sized.nodes.values()), fits, now)
+        fits = partial(self._fit.would_run, snapshot, pools, self._waiting.infos)
+        moves, self.moves_due = find_moves(asked, nodes, fits, now)
         return moves
 
 
@@ -105,6 +118,8 @@ def _find_refusal(
         return f"pool {min(snapshot.unreadable_pools)} can be read"
     if not pool.acts:
         return f"spec.reconcile of pool {pool.name} is Enforce"
+    if pool.spec.rollout.approval is ApprovalPolicy.MANUAL:
+        return f"rollout.approval of pool {pool.name} is Automatic"
     pool_plans = refresh_windows(pool, snapshot, now)
     if pool_plans.refusal is not None:
         return f"pool {pool.name} may change: {pool_plans.refusal.message}"

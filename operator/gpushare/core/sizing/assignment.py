@@ -66,10 +66,14 @@ class ClaimedNode:
     """
     has_failed: bool = False
     """Whether a change failed on it: it stays where it is."""
-    is_free: bool = True
+    may_move: bool = True
     """Whether it is in service, nobody works on it, and no change failed on it."""
     is_coming: bool = False
     """Whether the change that brings it to its pool is under way."""
+    source: str = ""
+    """The pool that a node leaves which is coming."""
+    is_leaving: bool = False
+    """Whether it is being released, since its pool had too many nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +186,7 @@ class _Assigner:
 
 
 def _sort_to_leave(node: ClaimedNode) -> tuple[object, ...]:
-    """Sort the nodes of a pool that has too many: those without GPU pods first, of these the last
-    by name."""
-    return node.idle_since is None, *(-ord(letter) for letter in node.name)
+    """Sort the nodes of a pool that has too many: those whose release has begun first, then those
+    without GPU pods, of these the last by name."""
+    begins = not node.is_leaving, node.idle_since is None
+    return *begins, *(-ord(letter) for letter in node.name)

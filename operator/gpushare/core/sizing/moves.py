@@ -3,12 +3,13 @@
 A pool takes part if it has `spec.size` and `spec.demand`. The pool with the pod that has waited
 longest is asked first. It gets one node, for which all of this holds:
 
-1. Pods of the pool have waited for `pendingFor`, and no node of it has room for them.
+1. Pods of the pool have waited for `pendingFor`, and no idle node that it has would run them.
 2. The pool has fewer nodes than its maximum, and no other node is on its way to it, or from it.
-3. The node's pool has more nodes than its minimum, no pod waits for it, and no other node is on its
-   way to it, or from it.
+3. The node's pool has more nodes than its minimum, no pod waits for it that one of the nodes it
+   claims would run, and no other node is on its way to it, or from it.
 4. No pod has held a GPU of the node for its pool's `idleFor`, since the node came to the pool.
-5. The node is in service, no other controller is at work on it, and no change failed on it.
+5. The node is in service, nobody works on it, no change failed on it, and no minimum or maximum
+   gives it to another pool.
 6. One of these pods would run on the node, once the node is in its pool's mode.
 
 Of several nodes, the one that has been idle longest is taken, then the first by name. What is not
@@ -31,10 +32,10 @@ _HASH_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class WaitingPods:
-    """Pods of one pool that are alike, and for which no node of it has room."""
+    """Pods of one pool that are alike for the schedulers, and lack a GPU."""
 
-    kind: object
-    """What a node must have for them; equal for equal pods."""
+    kind: bytes
+    """Equal for equal pods."""
     first: str
     """Namespace and name of the one that has waited longest."""
     since: datetime
@@ -76,32 +77,38 @@ class IdleNodeMove:
 
 
 NOT_ACCEPTED = "a user accepts it"
-Fits = Callable[[object, str, str], bool]
-"""Tells whether pods of a kind would run on a node as a member of a pool."""
+Fits = Callable[[bytes, str, str], bool]
+"""Tells whether pods of a kind would run on a node without GPU pods, as a member of a pool."""
 
 
 def find_moves(
     pools: Collection[ElasticPool], nodes: Collection[ClaimedNode], fits: Fits, now: datetime
 ) -> tuple[list[IdleNodeMove], datetime | None]:
-    """Find the next move to each pool, and the time at which to look again; None without any."""
+    """Find the next move to each pool, and the time at which to look again; None without any.
+
+    `nodes` are where they are assigned to.
+    """
+    pools = [_without_hopeless(pool, nodes, fits) for pool in pools]
     by_name = {pool.name: pool for pool in pools}
     count = Counter(node.pool for node in nodes)
-    used = {node.pool for node in nodes if node.is_coming}
+    used = {name for node in nodes if node.is_coming for name in (node.pool, node.source)}
     moves, due = [], list(_list_times(by_name, nodes, now))
     waiting = [pool for pool in pools if pool.waiting]
     for pool in sorted(waiting, key=lambda pool: (min(w.since for w in pool.waiting), pool.name)):
-        pods = [each for each in pool.waiting if each.since + pool.demand.pending_time <= now]
         is_full = pool.size.max is not None and count[pool.name] >= pool.size.max
-        if not pods or is_full or pool.name in used:
+        if is_full or pool.name in used:
             continue
+        pods = [each for each in pool.waiting if each.since + pool.demand.pending_time <= now]
+        own = [node.name for node in nodes if node.pool == pool.name and node.idle_since]
+        pods = [each for each in pods if not any(fits(each.kind, n, pool.name) for n in own)]
         sources = {
             other.name
             for other in pools
             if other.name not in used and not other.waiting and count[other.name] > other.size.min
         }
-        free = (node for node in nodes if node.pool in sources and pool.name in node.claimants)
-        idle = (node for node in free if _is_idle(node, by_name[node.pool], now))
-        for node in sorted(idle, key=_sort):
+        there = (node for node in nodes if node.pool in sources and pool.name in node.claimants)
+        idle = (node for node in there if _is_idle(node, by_name[node.pool], now))
+        for node in sorted(idle, key=_sort) if pods else ():
             found = next((p for p in pods if fits(p.kind, node.name, pool.name)), None)
             if found is not None:
                 source = by_name[node.pool]
@@ -109,6 +116,17 @@ def find_moves(
                 used |= {source.name, pool.name}
                 break
     return moves, min(due, default=None)
+
+
+def _without_hopeless(pool: ElasticPool, nodes: Collection[ClaimedNode], fits: Fits) -> ElasticPool:
+    """Leave the pods out that no node would run which the pool claims, not even an empty one."""
+    if not pool.waiting:
+        return pool
+    claimed = [node.name for node in nodes if pool.name in node.claimants]
+    could_run = tuple(
+        each for each in pool.waiting if any(fits(each.kind, node, pool.name) for node in claimed)
+    )
+    return replace(pool, waiting=could_run)
 
 
 def _build_move(
@@ -123,7 +141,7 @@ def _build_move(
 
 def _is_idle(node: ClaimedNode, pool: ElasticPool, now: datetime) -> bool:
     since = node.idle_since
-    return node.is_free and since is not None and since + pool.demand.idle_time <= now
+    return node.may_move and since is not None and since + pool.demand.idle_time <= now
 
 
 def _sort(node: ClaimedNode) -> tuple[object, ...]:

@@ -20,15 +20,16 @@ from gpushare.core.sizing.assignment import (
 from gpushare.core.sizing.moves import IdleNodeMove
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 
-_LEAVING = ("ToBeDeleted", "DeletionCandidate", "karpenter.sh/disrupted")
-"""Prefixes of the keys of taints of nodes that an autoscaler is about to remove."""
+_CANDIDATE = "DeletionCandidate"
+"""Prefix of the key of Cluster Autoscaler's taint for a node that it may remove."""
 
 
 class SizedPools:
     """The nodes that pools with a size claim, and which pool has each.
 
     With `observing`, pools that only observe count as if they acted. `known` are nodes that were
-    observed before: since when they are idle does not start anew.
+    observed before, and `assigned` the pools that they were assigned to: since when a node is idle
+    does not start anew.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class SizedPools:
         *,
         observing: bool = False,
         known: Mapping[str, ClaimedNode] | None = None,
+        assigned: Mapping[str, str] | None = None,
     ) -> None:
         self._index, self._observing = index, observing
         self._claimants = {
@@ -55,7 +57,12 @@ class SizedPools:
         self._known = dict(known or {})
         self.nodes: dict[str, ClaimedNode] = {}
         """Nodes that a pool with a size claims, by name."""
-        self.assignment = NodeAssignment()
+        self.assignment = NodeAssignment(pools=assigned or {})
+        self._is_stale = True
+        """Whether nodes must be assigned again."""
+        self._is_at_rest = False
+        """Whether each node is where it is assigned to, and no pool lacks one."""
+        self._made: tuple[IdleNodeMove, ...] = ()
 
     def update(self, snapshot: ClusterSnapshot, changed: Iterable[str], now: datetime) -> None:
         """Observe the nodes `changed`."""
@@ -63,35 +70,61 @@ class SizedPools:
             old = self.nodes.pop(name, None) or self._known.pop(name, None)
             new = self._observe(snapshot, name, now)
             if new is None:
+                self._is_stale |= old is not None
                 continue
             if new.idle_since and old and old.idle_since and old.pool == new.pool:
                 new = replace(new, idle_since=old.idle_since)
             self.nodes[name] = new
+            # Where all nodes are where they are assigned to, none is chosen by its pods.
+            same = old and replace(old, idle_since=new.idle_since, may_move=new.may_move)
+            self._is_stale |= same != new or not self._is_at_rest
 
     def assign(self, moves: Iterable[IdleNodeMove] = ()) -> set[str]:
         """Assign each node; return those that are assigned to another pool than before.
 
         Of the `moves`, those are made that wait for nothing.
         """
+        made = tuple(move for move in moves if not move.waits_for)
+        if not (self._is_stale or made or self._made):
+            return set()
+        self._is_stale, self._made = False, made
         nodes = dict(self.nodes)
-        for move in moves:
-            if not move.waits_for:
-                nodes[move.node] = replace(nodes[move.node], pool=move.target)
+        for move in made:
+            nodes[move.node] = replace(nodes[move.node], pool=move.target)
         claiming = frozenset[str]().union(*(node.claimants for node in nodes.values()))
         claimants = [self._claimants[name] for name in sorted(claiming)]
         before, self.assignment = self.assignment.pools, assign_nodes(nodes.values(), claimants)
-        return {name for name, _ in before.items() ^ self.assignment.pools.items()}
+        after = self.assignment.pools
+        self._is_at_rest = not self.assignment.short and all(
+            after[name] == node.pool for name, node in nodes.items()
+        )
+        return {name for name, _ in before.items() ^ after.items()}
+
+    def list_assigned(self) -> list[ClaimedNode]:
+        """List the nodes, each in the pool that it is assigned to; one that does not have it yet is
+        coming to it."""
+        pools = self.assignment.pools
+        return [
+            node
+            if pools.get(node.name, node.pool) == node.pool
+            else replace(node, pool=pools[node.name], is_coming=True, source=node.pool)
+            for node in self.nodes.values()
+        ]
 
     def _observe(self, snapshot: ClusterSnapshot, name: str, now: datetime) -> ClaimedNode | None:
         """Observe a node; None where no pool with a size claims it."""
         if name not in snapshot.nodes:
             return None
         context = build_node_context(snapshot, name)
-        if context.unreadable or context.remembered_pools & snapshot.unreadable_pools:
+        if context.remembered_pools & snapshot.unreadable_pools:
             return None
         seen, owner = context.seen, find_owner(context.seen.node, context.seen.records)
         candidates = self._index.find_candidates(seen.node)
-        cardless = find_cardless_pools(seen.node, seen.records, seen.resource_slices, candidates)
+        cardless: Mapping[str, str] = {}
+        if not context.unreadable:
+            cardless = find_cardless_pools(
+                seen.node, seen.records, seen.resource_slices, candidates
+            )
         if self._observing:
             candidates = [pool for pool in candidates if pool.name not in cardless]
         else:
@@ -99,16 +132,26 @@ class SizedPools:
         claimants = list_claimants(seen.node, candidates)
         if all(pool.spec.nodes.size is None for pool in claimants):
             return None
-        change = seen.records.change
-        is_coming = change is not None and change.is_under_way
+        change, applied, pool = seen.records.change, seen.records.applied, owner or ""
+        under_way = change is not None and change.is_under_way
+        has_failed = seen.records.failure is not None or bool(context.unreadable)
+        is_leaving = (under_way or context.is_busy) and self.assignment.pools.get(name) == ""
+        if change is not None and under_way and not is_leaving:
+            pool = change.pool
+        elif context.is_busy and not is_leaving:
+            # The write that brings it to its pool is not observed yet.
+            pool = self.assignment.pools.get(name, pool)
+        source = applied.pool if applied is not None else ""
         return ClaimedNode(
             name,
-            change.pool if change is not None and is_coming else owner or "",
+            pool,
             frozenset(pool.name for pool in claimants),
             idle_since=now if _is_idle(context) else None,
-            has_failed=seen.records.failure is not None,
-            is_free=_is_free(context),
-            is_coming=is_coming,
+            has_failed=has_failed,
+            may_move=_may_move(context),
+            is_coming=not (has_failed or is_leaving) and (under_way or pool != (owner or "")),
+            source=source if source != pool else "",
+            is_leaving=is_leaving,
         )
 
 
@@ -120,13 +163,13 @@ def _is_idle(context: NodeContext) -> bool:
     )
 
 
-def _is_free(context: NodeContext) -> bool:
+def _may_move(context: NodeContext) -> bool:
     """Return whether the node is in service, and nobody works on it."""
     seen, node = context.seen, context.seen.node
     is_held = context.is_busy or context.refusal is not None or seen.maintenance is not None
-    is_leaving = any(taint.key.startswith(_LEAVING) for taint in node.taints)
+    is_candidate = any(taint.key.startswith(_CANDIDATE) for taint in node.taints)
     is_changing = seen.records.change is not None or seen.records.failure is not None
-    return node.ready and not (node.unschedulable or is_held or is_leaving or is_changing)
+    return node.ready and not (node.unschedulable or is_held or is_candidate or is_changing)
 
 
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)

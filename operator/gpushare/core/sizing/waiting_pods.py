@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from gpushare.api.k8s.pod import SCHEDULER_ERROR, Pod
+from gpushare.api.k8s.pod_request import PodInfo, encode_info
 from gpushare.core.sizing.moves import WaitingPods
 
 _MOST_KINDS = 50
@@ -15,7 +16,10 @@ class WaitingTimes:
     """Since when pods wait for room; of those that waited before it is built, since then."""
 
     def __init__(self) -> None:
-        self._since: dict[str, datetime] = {}
+        self._seen: dict[str, tuple[datetime, bytes]] = {}
+        """By UID, since when a pod waits, and its kind."""
+        self.infos: dict[bytes, PodInfo] = {}
+        """What the schedulers need to know of the pods, by kind."""
 
     def update(
         self, pods: Iterable[Pod], members: Mapping[str, int], now: datetime
@@ -24,19 +28,23 @@ class WaitingTimes:
 
         `members` is the number of nodes of each pool that nodes may move to.
         """
-        known, self._since = self._since, {}
-        alike: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
+        known, self._seen, self.infos = self._seen, {}, {}
+        alike: defaultdict[tuple[str, bytes], list[Pod]] = defaultdict(list)
         for pod in pods:
             pool = pod.pools[0] if len(pod.pools) == 1 else ""
-            if pool in members and lacks_room(pod, has_nodes=members[pool] > 0):
-                self._since[pod.uid] = known.get(pod.uid, now)
-                alike[pool, pod.owner or pod.uid].append(pod)
+            if pod.info is None or pool not in members:
+                continue
+            if lacks_room(pod, has_nodes=members[pool] > 0):
+                seen = known.get(pod.uid) or (now, encode_info(pod.info))
+                self._seen[pod.uid] = seen
+                self.infos[seen[1]] = pod.info
+                alike[pool, seen[1]].append(pod)
         found: defaultdict[str, list[WaitingPods]] = defaultdict(list)
-        for (pool, _), group in alike.items():
-            since, _, first = min((self._since[pod.uid], pod.uid, pod) for pod in group)
-            found[pool].append(
-                WaitingPods(first, f"{first.namespace}/{first.name}", since, len(group))
+        for (pool, kind), group in alike.items():
+            since, first = min(
+                (self._seen[pod.uid][0], f"{pod.namespace}/{pod.name}") for pod in group
             )
+            found[pool].append(WaitingPods(kind, first, since, len(group)))
         return {
             pool: tuple(sorted(kinds, key=lambda each: (each.since, each.first))[:_MOST_KINDS])
             for pool, kinds in found.items()
