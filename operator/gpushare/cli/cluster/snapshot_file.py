@@ -68,7 +68,10 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
     for kind in REFUSABLE:
         if found[kind] is None:
             del found[kind]
-            unread[kind] = "the snapshot has none, because its author could not list them"
+            why = (
+                "its author could not list them" if kind in document else "an older program took it"
+            )
+            unread[kind] = f"the snapshot has none, because {why}"
     return Cluster(taken_at, unread=unread, **found)  # type: ignore[arg-type]
 
 
