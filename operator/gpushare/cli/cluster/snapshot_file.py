@@ -50,7 +50,9 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
     if not isinstance(document, dict) or document.get("kind") != SNAPSHOT_KIND:
         raise _broken(name, f"it is not a {SNAPSHOT_KIND}")
     version = document.get("version")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int:
+        raise _broken(name, f"version is not a whole number but {version!r}")
+    if version != VERSION:
         raise CommandError(
             Exit.SNAPSHOT,
             f"{name} is a snapshot of version {version}, but this program reads "
