@@ -130,6 +130,9 @@ def _describe(error: ValidationError) -> str:
     if fault["type"] == "value_error":
         return f"{where}: {fault['ctx']['error']}"
     given = "" if fault["type"] == "missing" else f", but it is {fault['input']!r}"
+    if schema.get("x-kubernetes-int-or-string"):
+        # pydantic tells of each type alone.
+        return f"{where}: must be a number of at least 1, or a percentage from 1% to 100%{given}"
     return f"{where}: {fault['msg']}{given}"
 
 

@@ -1,12 +1,14 @@
 """Finds which pods would have to move so that one more pod gets a card."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from gpushare import names
+from gpushare.analysis.placement.disruption_budget import DisruptionBudget
 from gpushare.analysis.placement.place import FillingCluster, PodPlacement, QueuedPod
 from gpushare.analysis.placement.what_if import Observed, queue_running
 from gpushare.api.k8s.pod import Pod
@@ -50,9 +52,12 @@ class _Candidate(NamedTuple):
     pods: tuple[Pod, ...]
 
 
-def find_moves(seen: Observed, pool: str, units: int) -> FreeAnswer:
+def find_moves(
+    seen: Observed, pool: str, units: int, budgets: Collection[DisruptionBudget] = ()
+) -> FreeAnswer:
     """Find the pods with the fewest units whose move gives a pod of so many `units` a card of
-    `pool`, and all of which run again. A pod without a controller is never moved."""
+    `pool`, and all of which run again. No pod without a controller is moved, and none that
+    `budgets` keep now."""
     cluster = seen.build_now()
     filling, wanted = FillingCluster(cluster), _build_wanted(pool, units)
     if filling.place(wanted).node:
@@ -61,7 +66,7 @@ def find_moves(seen: Observed, pool: str, units: int) -> FreeAnswer:
     nodes = [
         cluster.nodes[n] for each in cluster.pools if each.view.name == pool for n in each.nodes
     ]
-    for candidate in _list_candidates(nodes, units, running.keys()):
+    for candidate in _list_candidates(nodes, units, _find_movable(seen, budgets)):
         filling.take_back()
         info, gone = cluster.nodes[candidate.node], {pod.uid for pod in candidate.pods}
         rest = [pod for pod in info.pods if pod.uid not in gone]
@@ -83,11 +88,38 @@ def _build_wanted(pool: str, units: int) -> QueuedPod:
     return QueuedPod("default", "wanted", PodShape(Metadata(), spec))
 
 
-def _list_candidates(
-    nodes: Iterable[NodeInfo], units: int, queued: Collection[str]
-) -> list[_Candidate]:
-    """List the smallest sets of `queued` pods, by UID, that free so many units of a card; those of
-    the fewest units first, and no more than are tried."""
+_Movable = Mapping[str, DisruptionBudget | None]
+"""Pods that may be evicted, by UID, each with the budget that counts its eviction."""
+
+
+def _find_movable(seen: Observed, budgets: Iterable[DisruptionBudget]) -> _Movable:
+    by_namespace: defaultdict[str, list[DisruptionBudget]] = defaultdict(list)
+    for budget in budgets:
+        by_namespace[budget.namespace].append(budget)
+    movable: dict[str, DisruptionBudget | None] = {}
+    for pod in seen.bound:
+        shape, is_kept = seen.shapes.get(pod.uid), not (pod.owner and pod.is_evictable)
+        if shape is None or is_kept or not pod.is_live or pod.deleting:
+            continue
+        labels = (shape.metadata and shape.metadata.labels) or {}
+        found = [each for each in by_namespace[pod.namespace] if each.covers(pod.namespace, labels)]
+        # The API server evicts a pod that has not started all the same, and none of two budgets.
+        if pod.phase == "Pending":
+            found = []
+        if len(found) < 2:
+            movable[pod.uid] = found[0] if found else None
+    return movable
+
+
+def _may_be_evicted(pods: Iterable[Pod], movable: _Movable) -> bool:
+    """Tell whether all of these pods may be evicted now, one after the other."""
+    counted = Counter(movable[pod.uid] for pod in pods)
+    return all(budget is None or n <= budget.allowed for budget, n in counted.items())
+
+
+def _list_candidates(nodes: Iterable[NodeInfo], units: int, movable: _Movable) -> list[_Candidate]:
+    """List the smallest sets of movable pods that free so many units of a card; those of the fewest
+    units first, and no more than are tried."""
     cards = [
         (units - card.free, info.node.name, index, info)
         for info in nodes
@@ -96,17 +128,14 @@ def _list_candidates(
     ]
     found: list[_Candidate] = []
     for need, node, index, info in sorted(cards, key=itemgetter(0, 1, 2)):
-        if len(found) == _MOST_TRIED and found[-1].units < need:
+        if len(found) == _MOST_TRIED and found[-1].units <= need:
             break
-        movable = [
-            pod
-            for pod in info.pods
-            if tuple(pod.cards) == (index,) and _may_move(pod) and pod.uid in queued
-        ]
-        movable.sort(key=lambda pod: -pod.cards[index])
+        pods = [pod for pod in info.pods if tuple(pod.cards) == (index,) and pod.uid in movable]
+        pods.sort(key=lambda pod: -pod.cards[index])
         found += [
-            _Candidate(sum(pod.cards[index] for pod in pods), len(pods), node, index, pods)
-            for pods in _list_sets(movable, index, need, _MOST_MOVED)
+            _Candidate(sum(pod.cards[index] for pod in moved), len(moved), node, index, moved)
+            for moved in _list_sets(pods, index, need, _MOST_MOVED)
+            if _may_be_evicted(moved, movable)
         ]
         found = sorted(found, key=itemgetter(0, 1, 2, 3))[:_MOST_TRIED]
     return found
@@ -124,7 +153,3 @@ def _list_sets(pods: Sequence[Pod], card: int, need: int, most: int) -> Iterator
         else:
             rest = _list_sets(pods[number + 1 :], card, need - held, most - 1)
             yield from ((pod, *more) for more in rest)
-
-
-def _may_move(pod: Pod) -> bool:
-    return bool(pod.owner) and pod.is_evictable and pod.is_live and not pod.deleting

@@ -14,7 +14,7 @@ from gpushare.analysis.explain.pools import (
 )
 from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
 from gpushare.api.pool import UnreadablePool
-from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.api.pruned.cluster import STATE_KINDS, Cluster
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import OF_STACKS, build_answer
 from gpushare.cli.cluster.snapshot import observe_pools
@@ -37,7 +37,7 @@ MAX_SHOWN = 3
 
 def explain_one_pool(access: Access, name: str) -> Answer:
     """Explain the pool. Raises `CommandError` for an unknown one."""
-    cluster = access.read(*Kind)
+    cluster = access.read(*STATE_KINDS)
     seen = observe_pools(cluster)
     pools = {pool.name: pool for pool in seen.snapshot.pools}
     unreadable = {pool.name: pool for pool in seen.unreadable}

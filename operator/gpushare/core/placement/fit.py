@@ -22,7 +22,7 @@ _MOST_ANSWERS = 200_000
 _AUTOMATIC = frozenset({Outcome.APPLY, Outcome.APPLY_AND_RESTART})
 
 
-class Fit:
+class FitAnswers:
     """Answers, kept for as long as node, pool and pod stay the same."""
 
     def __init__(self, memory_unit: str) -> None:

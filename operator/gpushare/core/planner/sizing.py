@@ -10,7 +10,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.selector import PoolSize
 from gpushare.core.ownership.pool_index import PoolIndex
-from gpushare.core.placement.fit import Fit
+from gpushare.core.placement.fit import FitAnswers
 from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.sizing.accepted_move import find_accepted
 from gpushare.core.sizing.moves import ElasticPool, IdleNodeMove, find_moves
@@ -29,7 +29,7 @@ class Sizing:
     """
 
     def __init__(self, memory_unit: str) -> None:
-        self._fit = Fit(memory_unit)
+        self._fit = FitAnswers(memory_unit)
         self._plans_by_pool: Mapping[str, PoolPlans] = {}
         self._sized = SizedPools(PoolIndex())
         self._observing = SizedPools(PoolIndex(), observing=True)
