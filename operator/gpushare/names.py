@@ -69,7 +69,7 @@ ANNOTATION_START_NOW: Final = f"{GROUP}/start-now"
 """Set by users on a pool: a plan's hash, and after `@` any text, such as the time. The remaining
 changes of that plan begin outside the windows, too."""
 ANNOTATION_ACCEPT_MOVE: Final = f"{GROUP}/accept-move"
-"""Set by users on a pool: the hash of its recommendation, and after `@` the time."""
+"""Set by users on a pool: the hash of its recommendation, and after `@` since when that is."""
 FREEZE_CONFIGMAP: Final = "gpushare-freeze"
 """ConfigMap in the operator's namespace that freezes all pools; made by users, not the chart."""
 ANNOTATION_TEARDOWN: Final = f"{GROUP}/teardown"

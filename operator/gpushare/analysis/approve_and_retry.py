@@ -16,7 +16,7 @@ from gpushare.core.ownership.claims import decide_claim, find_owner, list_claima
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.rollout.start_now import find_active
-from gpushare.core.sizing.accepted_move import find_accepted
+from gpushare.core.sizing.accepted_move import find_accepted, name_accepted
 from gpushare.core.snapshot.change_policy import build_attempt, build_claim
 from gpushare.core.snapshot.node import Timing
 from gpushare.names import Condition, Reason
@@ -116,7 +116,7 @@ def find_recommending(pools: Iterable[Pool], seen_hash: str) -> str:
     )
 
 
-def judge_accepted_move(pool: Pool, seen_hash: str, now: str) -> RequestedValue:
+def judge_accepted_move(pool: Pool, seen_hash: str) -> RequestedValue:
     """Return the value of the annotation that accepts the move with `seen_hash` to `pool`.
 
     Empty where it is accepted already. Raises `NotCalledForError`.
@@ -130,7 +130,7 @@ def judge_accepted_move(pool: Pool, seen_hash: str, now: str) -> RequestedValue:
     about = f"node {found.node} moves from pool {found.source} to pool {pool.name}"
     if find_accepted(pool) == seen_hash:
         return RequestedValue("", about)
-    return RequestedValue(f"{seen_hash}@{now}", about)
+    return RequestedValue(name_accepted(found), about)
 
 
 def is_contested(pool: Pool) -> bool:

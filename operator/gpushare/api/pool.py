@@ -267,7 +267,7 @@ class Pool(ApiModel):
     start_now_manager: str = ""
     """Field manager of the annotation `gpushare.io/start-now`."""
     accept_move: str = ""
-    """Value of the annotation `gpushare.io/accept-move`: the hash of a move, and the time."""
+    """Value of the annotation `gpushare.io/accept-move`: a move that a user accepts."""
     invalid_windows: str = ""
     """Why the windows are invalid and left out; no change begins until they are valid."""
     writers: Mapping[str, str] = {}

@@ -61,10 +61,10 @@ def test_an_idle_node_moves_to_the_pool_whose_pods_have_waited() -> None:
         ([a_pool("train"), SERVE], a_node("n1")),
         ([a_pool("train", waiting(), size=PoolSize(max=0)), SERVE], a_node("n1")),
         ([TRAIN, a_pool("serve", least=1)], a_node("n1")),
-        ([TRAIN, a_pool("serve", waiting(0))], a_node("n1")),
         ([TRAIN, SERVE], a_node("n1", idle_since=None)),
         ([TRAIN, SERVE], a_node("n1", idle_since=NOW - timedelta(minutes=9))),
         ([TRAIN, SERVE], a_node("n1", may_move=False)),
+        ([TRAIN, SERVE], a_node("n1", is_serving=False)),
         ([TRAIN, SERVE], a_node("n1", is_coming=True)),
         ([TRAIN, SERVE], a_node("n1", claimants=frozenset({"serve"}))),
         ([TRAIN], a_node("n1")),
@@ -74,10 +74,10 @@ def test_an_idle_node_moves_to_the_pool_whose_pods_have_waited() -> None:
         "no pod waits",
         "the pool is at its maximum",
         "the other is at its minimum",
-        "pods wait for the other, too",
         "the node is busy",
         "it was busy a moment ago",
-        "it is out of service",
+        "somebody works on it",
+        "its pool has no node in service to spare",
         "it has not arrived yet",
         "the pool does not match it",
         "the other pool is not elastic",
@@ -110,6 +110,13 @@ def test_a_node_on_which_no_waiting_pod_would_run_stays() -> None:
     nodes = [a_node("n1"), a_node("n2")]
     moves, _ = find_moves([TRAIN, SERVE], nodes, lambda kind, node, pool: node == "n2", NOW)
     assert [move.node for move in moves] == ["n2"]
+
+
+def test_no_node_leaves_a_pool_for_which_pods_wait_that_another_node_would_run() -> None:
+    pools = [TRAIN, a_pool("serve", waiting(0, b"big"))]
+    nodes = [a_node("n1"), a_node("n0", "train", idle_since=None)]
+    moves, _ = find_moves(pools, nodes, lambda kind, node, _: (kind, node) != (b"big", "n1"), NOW)
+    assert moves == []
 
 
 def test_of_several_nodes_the_one_that_was_idle_longest_moves() -> None:

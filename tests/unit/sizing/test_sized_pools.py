@@ -346,6 +346,7 @@ def test_what_was_accepted_counts_for_the_recommendation_that_is_shown_only() ->
     for text, found in (
         (f"abc@{NOW.isoformat()}", "abc"),
         (f"abc@{(NOW - timedelta(days=7)).isoformat()}", ""),
+        (f"abc@{(NOW + timedelta(days=7)).isoformat()}", ""),
         (f"abd@{NOW.isoformat()}", ""),
         ("abc", ""),
         ("abc@yesterday", ""),

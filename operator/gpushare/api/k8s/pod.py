@@ -40,7 +40,7 @@ from gpushare.api.k8s.gpu_request import (
 from gpushare.api.k8s.interning import share, share_mapping
 from gpushare.api.k8s.node_selection import CHOOSING, FOLLOWING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
-from gpushare.api.k8s.pod_request import PodInfo, read_pod_info, read_pod_request
+from gpushare.api.k8s.pod_request import PodInfo, read_pod_request, read_waiting_info
 from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shape
 from gpushare.api.k8s.resources.host import NO_REQUEST, HostResources
 
@@ -146,7 +146,7 @@ class Pod:
     host: HostResources = NO_REQUEST
     """Requested CPU and memory; only for pods without a node that request GPU memory."""
     info: PodInfo | None = None
-    """What the schedulers need to know; only of pods without a node that request GPUs."""
+    """What the schedulers need to know; only of pods without a node that they are to place."""
     gates: tuple[str, ...] = ()
     """Scheduling gates, which keep the scheduler from the pod until they are removed."""
     owner: str = ""
@@ -241,7 +241,7 @@ def parse_pod(
         unschedulable=unschedulable,
         unscheduled=unscheduled,
         lacks_gpu=lacks_gpu,
-        info=read_pod_info(shape) if requests and not spec.node_name else None,
+        info=read_waiting_info(shape, schedulers) if requests else None,
         gates=_list_gates(spec) if spec.scheduling_gates else (),
         ranked_pools=() if spec.node_name else _list_ranked_pools(annotations),
         unrouted=_is_unrouted(shape, spec, requests, selects, schedulers),

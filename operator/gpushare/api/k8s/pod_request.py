@@ -48,6 +48,7 @@ __all__ = [
     "parse_pod_request",
     "read_pod_info",
     "read_pod_request",
+    "read_waiting_info",
 ]
 
 _CORE = names.RESOURCE_GPU_CORE
@@ -267,6 +268,13 @@ def read_pod_info(pod: PodShape) -> PodInfo:
         {resource: amount for resource, amount in count_host_amounts(spec).items() if amount},
         count_host_amounts(spec, UNSET),
     )
+
+
+def read_waiting_info(pod: PodShape, schedulers: Collection[str]) -> PodInfo | None:
+    """Read the PodInfo of a pod without a node that one of `schedulers` is to place; else None."""
+    spec = pod.spec or Spec()
+    is_theirs = (spec.scheduler_name or names.DEFAULT_SCHEDULER) in schedulers
+    return None if spec.node_name or not is_theirs else read_pod_info(pod)
 
 
 def encode_info(info: PodInfo) -> bytes:

@@ -104,7 +104,7 @@ async def accept_move(write: Write, seen_hash: str) -> Answer:
             name = find_recommending(pools, seen_hash)
             raw = await _read(api, Kind.POOLS, name)
             pool = _parse_pool(raw)
-            requested = judge_accepted_move(pool, seen_hash, _tell_time())
+            requested = judge_accepted_move(pool, seen_hash)
             if requested.value:
                 path = _path(Kind.POOLS, name)
                 await send(annotate(api, path, raw, key, requested.value, dry_run=write.dry_run))

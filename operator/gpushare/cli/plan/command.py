@@ -189,9 +189,10 @@ def recommend(
 ) -> "Answer":
     """Show which idle nodes would move to pools where pods wait, and accept a move.
 
-    Only pools with spec.demand take part. With --accept, writes the hash and the time to the
-    annotation gpushare.io/accept-move of the pool, as field manager gpushare-cli: the node then
-    moves by the usual change, unless a pod comes first. It counts for this move only.
+    Only pools with spec.demand take part. With --accept, writes the hash, and since when the move
+    is recommended, to the annotation gpushare.io/accept-move of the pool, as field manager
+    gpushare-cli: the node then moves by the usual change, unless a pod comes first. It counts for
+    this move only.
     """
     if dry_run and not accept:
         raise typer.BadParameter("requires --accept", param_hint="--dry-run")

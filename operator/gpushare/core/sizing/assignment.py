@@ -66,6 +66,8 @@ class ClaimedNode:
     """
     has_failed: bool = False
     """Whether a change failed on it: it stays where it is."""
+    is_serving: bool = True
+    """Whether it is Ready and not cordoned."""
     may_move: bool = True
     """Whether it is in service, nobody works on it, and no change failed on it."""
     is_coming: bool = False
@@ -171,6 +173,7 @@ class _Assigner:
         return (
             bool(pool),
             owner is not None and owner.size is None,
+            not node.is_serving,
             node.idle_since is None,
             owner.priority if owner is not None else 0,
             node.name,
@@ -187,6 +190,6 @@ class _Assigner:
 
 def _sort_to_leave(node: ClaimedNode) -> tuple[object, ...]:
     """Sort the nodes of a pool that has too many: those whose release has begun first, then those
-    without GPU pods, of these the last by name."""
-    begins = not node.is_leaving, node.idle_since is None
+    out of service, then those without GPU pods, of these the last by name."""
+    begins = not node.is_leaving, node.is_serving, node.idle_since is None
     return *begins, *(-ord(letter) for letter in node.name)

@@ -5,8 +5,8 @@ longest is asked first. It gets one node, for which all of this holds:
 
 1. Pods of the pool have waited for `pendingFor`, and no idle node that it has would run them.
 2. The pool has fewer nodes than its maximum, and no other node is on its way to it, or from it.
-3. The node's pool has more nodes than its minimum, no pod waits for it that one of the nodes it
-   claims would run, and no other node is on its way to it, or from it.
+3. The node's pool has more nodes in service than its minimum, no pod waits for it as in rule 1 that
+   one of the nodes it claims would run, and no other node is on its way to it, or from it.
 4. No pod has held a GPU of the node for its pool's `idleFor`, since the node came to the pool.
 5. The node is in service, nobody works on it, no change failed on it, and no minimum or maximum
    gives it to another pool.
@@ -88,9 +88,10 @@ def find_moves(
 
     `nodes` are where they are assigned to.
     """
-    pools = [_without_hopeless(pool, nodes, fits) for pool in pools]
+    pools = [_leave_out(pool, nodes, fits) for pool in pools]
     by_name = {pool.name: pool for pool in pools}
     count = Counter(node.pool for node in nodes)
+    serving = Counter(node.pool for node in nodes if node.is_serving)
     used = {name for node in nodes if node.is_coming for name in (node.pool, node.source)}
     moves, due = [], list(_list_times(by_name, nodes, now))
     waiting = [pool for pool in pools if pool.waiting]
@@ -99,12 +100,10 @@ def find_moves(
         if is_full or pool.name in used:
             continue
         pods = [each for each in pool.waiting if each.since + pool.demand.pending_time <= now]
-        own = [node.name for node in nodes if node.pool == pool.name and node.idle_since]
-        pods = [each for each in pods if not any(fits(each.kind, n, pool.name) for n in own)]
         sources = {
             other.name
             for other in pools
-            if other.name not in used and not other.waiting and count[other.name] > other.size.min
+            if other.name not in used and not other.waiting and serving[other.name] > other.size.min
         }
         there = (node for node in nodes if node.pool in sources and pool.name in node.claimants)
         idle = (node for node in there if _is_idle(node, by_name[node.pool], now))
@@ -118,15 +117,21 @@ def find_moves(
     return moves, min(due, default=None)
 
 
-def _without_hopeless(pool: ElasticPool, nodes: Collection[ClaimedNode], fits: Fits) -> ElasticPool:
-    """Leave the pods out that no node would run which the pool claims, not even an empty one."""
+def _leave_out(pool: ElasticPool, nodes: Collection[ClaimedNode], fits: Fits) -> ElasticPool:
+    """Leave the pods out for which no move would help: an idle node of the pool would run them, so
+    that they wait for something else, or no node would that the pool claims."""
     if not pool.waiting:
         return pool
-    claimed = [node.name for node in nodes if pool.name in node.claimants]
-    could_run = tuple(
-        each for each in pool.waiting if any(fits(each.kind, node, pool.name) for node in claimed)
+    name = pool.name
+    claimed = [node.name for node in nodes if name in node.claimants]
+    own = [node.name for node in nodes if node.pool == name and node.idle_since]
+    helped = tuple(
+        each
+        for each in pool.waiting
+        if not any(fits(each.kind, node, name) for node in own)
+        and any(fits(each.kind, node, name) for node in claimed)
     )
-    return replace(pool, waiting=could_run)
+    return replace(pool, waiting=helped)
 
 
 def _build_move(

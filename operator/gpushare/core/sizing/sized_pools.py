@@ -20,9 +20,6 @@ from gpushare.core.sizing.assignment import (
 from gpushare.core.sizing.moves import IdleNodeMove
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 
-_CANDIDATE = "DeletionCandidate"
-"""Prefix of the key of Cluster Autoscaler's taint for a node that it may remove."""
-
 
 class SizedPools:
     """The nodes that pools with a size claim, and which pool has each.
@@ -148,6 +145,7 @@ class SizedPools:
             frozenset(pool.name for pool in claimants),
             idle_since=now if _is_idle(context) else None,
             has_failed=has_failed,
+            is_serving=seen.node.ready and not seen.node.unschedulable,
             may_move=_may_move(context),
             is_coming=not (has_failed or is_leaving) and (under_way or pool != (owner or "")),
             source=source if source != pool else "",
@@ -167,9 +165,8 @@ def _may_move(context: NodeContext) -> bool:
     """Return whether the node is in service, and nobody works on it."""
     seen, node = context.seen, context.seen.node
     is_held = context.is_busy or context.refusal is not None or seen.maintenance is not None
-    is_candidate = any(taint.key.startswith(_CANDIDATE) for taint in node.taints)
     is_changing = seen.records.change is not None or seen.records.failure is not None
-    return node.ready and not (node.unschedulable or is_held or is_candidate or is_changing)
+    return node.ready and not (node.unschedulable or is_held or is_changing)
 
 
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)

@@ -8,7 +8,7 @@ from gpushare.api.k8s.pod import SCHEDULER_ERROR, Pod
 from gpushare.api.k8s.pod_request import PodInfo, encode_info
 from gpushare.core.sizing.moves import WaitingPods
 
-_MOST_KINDS = 50
+_MOST_KINDS = 10
 """Different pods of one pool that are looked at, those that wait longest."""
 
 
