@@ -313,9 +313,9 @@ clean: ## Remove what the targets made here (built binaries stay in the user's c
 	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-BENCHES = event labels rollout memory admission answers load planner simulate
+BENCHES = event labels rollout memory admission answers load planner simulate elastic
 .PHONY: bench
-bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admission, answers, load, planner or simulate (ARGS="--help")
+bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admission, answers, load, planner, simulate or elastic (ARGS="--help")
 	@test -n "$(filter $(BENCHES),$(BENCH))" || { echo "make bench: say which, BENCH=event; there are $(BENCHES)" >&2; exit 1; }
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 7200 $(BIN)/python -m bench.$(BENCH) $(ARGS)

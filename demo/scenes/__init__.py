@@ -3,6 +3,7 @@
 from demo.scenes import (
     admission,
     basic,
+    elastic,
     kubelet,
     node_pools,
     open_source,
@@ -34,4 +35,5 @@ SCENES = {
     "rollout": rollout.SCENE,
     "windows": windows.SCENE,
     "split": split.SCENE,
+    "elastic": elastic.SCENE,
 }

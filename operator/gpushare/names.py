@@ -68,6 +68,8 @@ ANNOTATION_RETRY: Final = f"{GROUP}/retry"
 ANNOTATION_START_NOW: Final = f"{GROUP}/start-now"
 """Set by users on a pool: a plan's hash, and after `@` any text, such as the time. The remaining
 changes of that plan begin outside the windows, too."""
+ANNOTATION_ACCEPT_MOVE: Final = f"{GROUP}/accept-move"
+"""Set by users on a pool: the hash of its recommendation, and after `@` since when that is."""
 FREEZE_CONFIGMAP: Final = "gpushare-freeze"
 """ConfigMap in the operator's namespace that freezes all pools; made by users, not the chart."""
 ANNOTATION_TEARDOWN: Final = f"{GROUP}/teardown"
@@ -242,6 +244,7 @@ class Reason(StrEnum):
     # Pools.
     ALL_NODES_READY = "AllNodesReady"
     NO_NODES = "NoNodes"
+    BELOW_MINIMUM = "BelowMinimum"
     ALL_NODES_LABELLED = "AllNodesLabelled"
     LABELS_MISSING = "LabelsMissing"
     NOTHING_LEFT = "NothingLeft"
@@ -252,6 +255,8 @@ class Reason(StrEnum):
     SPEC_INVALID = "SpecInvalid"
     NODES_LEFT_BEHIND = "NodesLeftBehind"
     WINDOW_CLOSED = "WindowClosed"
+    MOVE_RECOMMENDED = "MoveRecommended"
+    NODE_MOVES = "NodeMoves"
     STARTED_NOW = "StartedNow"
     START_NOW_OUTDATED = "StartNowOutdated"
 

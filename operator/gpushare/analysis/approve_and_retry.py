@@ -4,7 +4,7 @@ Each is judged before it is written: one that is not needed now would count for 
 later.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,10 +12,11 @@ from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
-from gpushare.core.ownership.claims import decide_claim, find_owner
+from gpushare.core.ownership.claims import decide_claim, find_owner, list_claimants
 from gpushare.core.records.node_records import NodeRecords, parse_records
 from gpushare.core.records.record import RecordError
 from gpushare.core.rollout.start_now import find_active
+from gpushare.core.sizing.accepted_move import find_accepted, name_accepted
 from gpushare.core.snapshot.change_policy import build_attempt, build_claim
 from gpushare.core.snapshot.node import Timing
 from gpushare.names import Condition, Reason
@@ -99,6 +100,39 @@ def judge_start_now(pool: Pool, seen_hash: str, now: str) -> RequestedValue:
     return RequestedValue(f"{current}@{now}", plan.summary)
 
 
+def find_recommending(pools: Iterable[Pool], seen_hash: str) -> str:
+    """Find the pool to which the move with this hash is recommended. Raises `NotCalledForError`."""
+    shown = {
+        pool.status.recommendation.hash: pool.name
+        for pool in pools
+        if pool.status.recommendation is not None
+    }
+    if seen_hash in shown:
+        return shown[seen_hash]
+    others = f"Recommended now: {', '.join(sorted(shown))}" if shown else "None is recommended now"
+    raise NotCalledForError(
+        f"no move with hash {seen_hash} is recommended. {others}. To review them, run: "
+        f"{name_command('recommend')}"
+    )
+
+
+def judge_accepted_move(pool: Pool, seen_hash: str) -> RequestedValue:
+    """Return the value of the annotation that accepts the move with `seen_hash` to `pool`.
+
+    Empty where it is accepted already. Raises `NotCalledForError`.
+    """
+    found = pool.status.recommendation
+    if found is None or found.hash != seen_hash:
+        raise NotCalledForError(
+            f"the recommendation of pool {pool.name} has changed. To review it, run: "
+            f"{name_command('recommend')}"
+        )
+    about = f"node {found.node} moves from pool {found.source} to pool {pool.name}"
+    if find_accepted(pool) == seen_hash:
+        return RequestedValue("", about)
+    return RequestedValue(name_accepted(found), about)
+
+
 def is_contested(pool: Pool) -> bool:
     """Tell whether the controller holds the pool because writers contest its spec."""
     return _find_reason(pool) == Reason.SPEC_CONTESTED
@@ -179,8 +213,11 @@ def judge_node_retry(node: Node, pool: Pool, now: str) -> RequestedValue:
     )
 
 
-def find_pool_to_join(node: Node, pools: Iterable[Pool]) -> Pool | None:
-    """Find which of all `pools` a node is about to join that no pool has."""
+def find_pool_to_join(node: Node, pools: Sequence[Pool]) -> Pool | None:
+    """Find which of all `pools` a node is about to join that no pool has; None where sizes decide
+    that."""
+    if any(pool.spec.nodes.size is not None for pool in list_claimants(node, pools)):
+        return None
     claim = decide_claim(node, None, [pool for pool in pools if not pool.observes])
     return claim.winner if claim is not None else None
 

@@ -15,7 +15,7 @@ from gpushare.api.status import PoolStatus
 _COLUMNS = (
     ("Schedule", "string", ".spec.schedule"),
     ("Placement", "string", ".spec.placement"),
-    ("Nodes", "integer", ".status.nodes.matched"),
+    ("Nodes", "string", ".status.nodes.summary"),
     ("Ready", "integer", ".status.nodes.ready"),
     ("Updating", "integer", ".status.nodes.updating"),
     ("GPU-Mem", "string", ".status.capacity.summary"),

@@ -130,6 +130,9 @@ def _describe(error: ValidationError) -> str:
     if fault["type"] == "value_error":
         return f"{where}: {fault['ctx']['error']}"
     given = "" if fault["type"] == "missing" else f", but it is {fault['input']!r}"
+    if schema.get("x-kubernetes-int-or-string"):
+        # pydantic tells of each type alone.
+        return f"{where}: must be a number of at least 1, or a percentage from 1% to 100%{given}"
     return f"{where}: {fault['msg']}{given}"
 
 
@@ -181,6 +184,11 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
         "placement" not in spec or spec.get("edition", DEFAULT_EDITION) in EDITIONS_WITH_PLACEMENT
     ),
     "must select members": _has_members,
+    "min must not be": lambda size: "max" not in size or size.get("min", 0) <= size["max"],
+    "size.min must not be": lambda nodes: (
+        "selector" in nodes or len(nodes.get("names", ())) >= nodes.get("size", {}).get("min", 0)
+    ),
+    "demand requires": lambda spec: "demand" not in spec or "size" in spec.get("nodes", {}),
     "must not use a label": _selects_foreign,
     "nodes.selector must not use": lambda spec: (
         not _is_nvidia(spec)

@@ -12,7 +12,7 @@ from gpushare import names
 from gpushare.api.field_managers import find_manager, find_writers
 from gpushare.api.model import ApiModel, rule, rules
 from gpushare.api.nvidia_plugin import NvidiaConfig, NvidiaPlugin, refuse_following_labels
-from gpushare.api.rollout import IsolationTeardown, Rollout
+from gpushare.api.rollout import DemandPolicy, IsolationTeardown, Rollout
 from gpushare.api.selector import Nodes
 from gpushare.api.status import PoolStatus
 from gpushare.api.workloads import Workloads
@@ -127,6 +127,10 @@ class PoolSpec(ApiModel):
                 _HAS_MODE,
             ),
             *refuse_following_labels(_IS_NVIDIA),
+            rule(
+                "!has(self.demand) || has(self.nodes.size)",
+                "demand requires nodes.size, by which nodes may move",
+            ),
             # Its plugin follows the label at once, and no label stands for whole cards.
             rule(
                 f"!({_IS_NVIDIA}) || (self.deletionPolicy == '{DeletionPolicy.RETAIN}' && "
@@ -209,6 +213,11 @@ class PoolSpec(ApiModel):
         default=DevicePlugin(),
         description="How the device plugin of a node is restarted when its isolation changes.",
     )
+    demand: DemandPolicy | None = Field(
+        default=None,
+        description="Whether idle nodes move to and from this pool, by where pods wait. Requires "
+        "nodes.size. If not set, none does.",
+    )
     rollout: Rollout = Field(
         default=Rollout(), description="How an isolation change is rolled out to the pool's nodes."
     )
@@ -257,6 +266,8 @@ class Pool(ApiModel):
     """Value of the annotation `gpushare.io/start-now`: a plan that starts outside the windows."""
     start_now_manager: str = ""
     """Field manager of the annotation `gpushare.io/start-now`."""
+    accept_move: str = ""
+    """Value of the annotation `gpushare.io/accept-move`: a move that a user accepts."""
     invalid_windows: str = ""
     """Why the windows are invalid and left out; no change begins until they are valid."""
     writers: Mapping[str, str] = {}
@@ -299,6 +310,7 @@ class Pool(ApiModel):
             start_now_manager=find_manager(meta, names.ANNOTATION_START_NOW)
             if names.ANNOTATION_START_NOW in annotations
             else "",
+            accept_move=annotations.get(names.ANNOTATION_ACCEPT_MOVE, "")[:_MAX_START_NOW],
             writers=find_writers(meta),
             spec=PoolSpec.model_validate(raw.get("spec", {})) if spec is None else spec,
             status=PoolStatus.model_validate(raw.get("status") or {}),

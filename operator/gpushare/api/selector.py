@@ -113,6 +113,8 @@ def _not_ours(key: str) -> str:
     return f"!({key} in {_WRITTEN}) && !{key}.startsWith('{names.GROUP}/')"
 
 
+MOST_NODES = 100_000
+"""The largest size of a pool."""
 NodeName = Annotated[str, Field(max_length=253, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
@@ -130,6 +132,34 @@ class Scaling(StrEnum):
     AUTOSCALED = "Autoscaled"
 
 
+class PoolSize(ApiModel):
+    """How many of the nodes that match a pool has."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.min) || !has(self.max) || self.min <= self.max",
+                "min must not be greater than max",
+            ),
+        )
+    )
+
+    min: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_NODES,
+        description="The fewest nodes, while as many match. Nodes for a minimum are taken from "
+        "other pools with a size that have more than theirs, and from pools of lower priority.",
+    )
+    max: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_NODES,
+        description="The most nodes. Of more, nodes without GPU pods leave first. If not set, the "
+        "pool has all nodes that it can get.",
+    )
+
+
 class Nodes(ApiModel):
     """Which nodes are members."""
 
@@ -142,7 +172,12 @@ class Nodes(ApiModel):
                 "size(self.selector.matchExpressions) > 0)))",
                 "must select members: set at least one label or expression in nodes.selector, or "
                 "node names in nodes.names",
-            )
+            ),
+            rule(
+                "!has(self.size) || !has(self.size.min) || has(self.selector) || "
+                "!has(self.names) || size(self.names) >= self.size.min",
+                "size.min must not be greater than the number of nodes.names",
+            ),
         )
     )
 
@@ -184,6 +219,12 @@ class Nodes(ApiModel):
         description="Whether an autoscaler may add nodes with other labels than the present nodes "
         "have. Fixed: admission excludes the pool if a pod's node selection matches none of its "
         "nodes. Autoscaled: it only prefers pools with a node that matches.",
+    )
+
+    size: PoolSize | None = Field(
+        default=None,
+        description="How many of the nodes that match are members. If not set, all are that no "
+        "other pool has.",
     )
 
     @cached_property

@@ -15,6 +15,11 @@ class NodeCounts(ApiModel):
     """The members of the pool by state."""
 
     matched: int = Field(default=0, description="Number of members.")
+    summary: str = Field(
+        default="",
+        description="Number of members, with the fewest and most that spec.nodes.size allows, such "
+        "as 4/2-6.",
+    )
     ready: int = Field(default=0, description="Members whose mode is applied and verified.")
     updating: int = Field(default=0, description="Members whose change is under way.")
     waiting: int = Field(default=0, description="Members that wait for the budget, or to be Ready.")
@@ -221,6 +226,17 @@ class StartedNow(ApiModel):
     )
 
 
+class Recommendation(ApiModel):
+    """An idle node that would move to this pool."""
+
+    hash: str = Field(description="Hash of the move, for kubectl gpushare recommend --accept.")
+    node: str = Field(description="Name of the node.")
+    source: str = Field(description="The pool that the node leaves.")
+    pods: int = Field(description="Number of alike pods that wait, and that it is for.")
+    since: datetime = Field(description="Since when this move is recommended.")
+    message: str = Field(description="Why the node would move, and what the move waits for.")
+
+
 class SpecChange(ApiModel):
     """A value that a field of the spec was given, and by whom."""
 
@@ -285,6 +301,9 @@ class PoolStatus(ApiModel):
     )
     started_now: StartedNow | None = Field(
         default=None, description="The plan that gpushare.io/start-now started."
+    )
+    recommendation: Recommendation | None = Field(
+        default=None, description="The next move of an idle node to this pool, by spec.demand."
     )
     releasing: Releasing | None = Field(
         default=None, description="Nodes that are left to release while the pool is being deleted."

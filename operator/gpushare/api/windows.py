@@ -18,7 +18,17 @@ MAX_WINDOWS = 20
 MAX_REASON = 200
 _SCHEDULE = "^[0-9A-Za-z*,/-]+( [0-9A-Za-z*,/-]+){4}$"
 _DURATION = "^([1-9][0-9]{0,2}h)?([1-9][0-9]{0,3}m)?([1-9][0-9]{0,4}s)?$"
+Duration = Annotated[str, Field(min_length=2, max_length=15, pattern=_DURATION)]
+"""A time such as 90m or 4h30m."""
 _ANY_DAY = datetime(2000, 1, 1)
+
+
+def parse_duration(duration: Duration) -> timedelta:
+    """Parse a duration."""
+    match = re.fullmatch(_DURATION, duration)
+    parts = match.groups() if match is not None else ()
+    hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in parts)
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
 
 def _check_schedule(schedule: str) -> str:
@@ -61,9 +71,7 @@ class MaintenanceWindow(ApiModel):
     ] = Field(
         description="When the window starts: a cron schedule of five fields, as in a CronJob."
     )
-    duration: Annotated[str, Field(min_length=2, max_length=15, pattern=_DURATION)] = Field(
-        description="How long the window is open, such as 90m or 4h."
-    )
+    duration: Duration = Field(description="How long the window is open, such as 90m or 4h.")
     time_zone: Annotated[
         str, Field(max_length=64, pattern="^[A-Za-z0-9_+/-]+$"), AfterValidator(_check_zone)
     ] = Field(
@@ -74,10 +82,7 @@ class MaintenanceWindow(ApiModel):
     @cached_property
     def length(self) -> timedelta:
         """Duration of the window."""
-        match = re.fullmatch(_DURATION, self.duration)
-        parts = match.groups() if match is not None else ()
-        hours, minutes, seconds = (int(part[:-1]) if part else 0 for part in parts)
-        return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        return parse_duration(self.duration)
 
     @cached_property
     def zone(self) -> ZoneInfo:

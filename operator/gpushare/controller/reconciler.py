@@ -28,6 +28,7 @@ from gpushare.core.nodechange.phases.teardown import asks_for_commands
 from gpushare.core.planner.decisions import NodeDecision, Plan
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.records.record import RecordError
+from gpushare.core.sizing.moves import IdleNodeMove
 from gpushare.core.snapshot.actions import (
     Action,
     ApplyNode,
@@ -35,6 +36,7 @@ from gpushare.core.snapshot.actions import (
     NodePlan,
     ReleaseNode,
 )
+from gpushare.core.status.move_status import describe_move
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import (
     CALL_FAILURES,
@@ -120,6 +122,8 @@ class Reconciler:
         """The pool for which a node is being changed, by node."""
         self._starting: dict[str, bool] = {}
         """Nodes among them whose change begins with that, and whether it uses the budget."""
+        self._moving: dict[str, IdleNodeMove] = {}
+        """Moves to another pool that begin with the write under way, by node."""
         self._refusals: dict[str, Cause] = {}
         """Refusal of our last write to each node, by node, for as long as it lasts."""
         self._refused: Counter[str] = Counter()
@@ -241,6 +245,7 @@ class Reconciler:
             mode_unsaved=self._mode_unsaved,
             acting_since=self._acting_since,
             unrecorded_pools=self.pools.list_unrecorded(now),
+            waiting_pods=self.informers.unschedulable_pods.values(),
         )
         changed: set[str] | None = self.informers.take_changed()
         if time.monotonic() >= self._full_pass_at:
@@ -288,8 +293,25 @@ class Reconciler:
         node, work = decision.plan.node, self._work_on(decision.pool, decision.plan)
         self._busy[node] = asyncio.create_task(work, name=f"node {node}")
         self._busy_for[node] = decision.pool
+        if (move := self._find_move(decision)) is not None:
+            self._moving[node] = move
         if decision.plan.started is not None:
             self._starting[node] = decision.plan.uses_budget
+
+    def _find_move(self, decision: NodeDecision) -> IdleNodeMove | None:
+        """Find the move that begins with this write; None where none does."""
+        pool_plans = self._planner.plans_by_pool.get(decision.pool)
+        move = pool_plans.move if pool_plans is not None else None
+        if move is None or move.waits_for or move.node != decision.plan.node:
+            return None
+        return move
+
+    def _tell_move(self, move: IdleNodeMove) -> None:
+        """Count a move that has begun, and post an Event on both pools."""
+        self._metrics.node_moves.labels(move.target, move.source).inc()
+        for pool in self.pools.all:
+            if pool.name in (move.source, move.target):
+                self.pools.tell(pool, Reason.NODE_MOVES, describe_move(move), warns=False)
 
     async def _work_on(self, pool: str, member: NodePlan) -> None:
         version = self.pools.version_of(pool)
@@ -304,6 +326,8 @@ class Reconciler:
         assert member.action is not None
         try:
             rest_seconds = await self._execute(pool, member, member.action, version)
+            if (move := self._moving.get(member.node)) is not None:
+                self._tell_move(move)
             self._forget_refusal(member.node)
             if member.node in self._mode_unsaved and _is_mode_saved(member.action):
                 self._mode_unsaved.remove(member.node)
@@ -330,6 +354,7 @@ class Reconciler:
         finally:
             del self._busy[member.node], self._busy_for[member.node]
             self._starting.pop(member.node, None)
+            self._moving.pop(member.node, None)
             if member.node not in self.informers.nodes.records:
                 self._forget_refusal(member.node)
             self.informers.mark_changed(member.node)

@@ -206,6 +206,7 @@ class StatusWriter:
         if closing:
             self._pools.tell(pool, Reason.WINDOW_CLOSED, closing, warns=False)
         self._tell_started(pool, status)
+        self._tell_recommended(pool, status)
         known = {sample.reason for sample in pool.status.samples}
         known |= {condition.reason for condition in pool.status.conditions}
         for reason, plan in waiting.items():
@@ -235,6 +236,15 @@ class StatusWriter:
         what = "the hash of the pool's plan and a time of the last hour"
         note = f"{who}, which is not {what}. It has no effect"
         self._pools.tell(pool, Reason.START_NOW_OUTDATED, note)
+
+    def _tell_recommended(self, pool: Pool, status: PoolStatus) -> None:
+        """Post an Event on both pools where another move is recommended."""
+        before, move = pool.status.recommendation, status.recommendation
+        if move is None or (before is not None and before.hash == move.hash):
+            return
+        for each in self._pools.all:
+            if each.name in (pool.name, move.source):
+                self._pools.tell(each, Reason.MOVE_RECOMMENDED, move.message, warns=False)
 
     def _tell_node(self, pool: Pool, plan: NodePlan) -> None:
         node = self._nodes.get(plan.node)

@@ -11,6 +11,7 @@ from tests.kit.bench import Bench, Json
 from tests.kit.dashboards import FILES
 
 RULES = CHART / "files/rules.yaml"
+MOVES = CHART / "files/rules-moves.yaml"
 CASES = Path(__file__).with_name("rules-test.yaml")
 
 
@@ -23,7 +24,7 @@ def run_promtool(folder: Path, *arguments: str | Path) -> None:
 
 
 def test_the_rules_are_valid_and_none_is_there_twice(prometheus_programs: Path) -> None:
-    run_promtool(prometheus_programs, "check", "rules", "--lint=all", "--lint-fatal", RULES)
+    run_promtool(prometheus_programs, "check", "rules", "--lint=all", "--lint-fatal", RULES, MOVES)
 
 
 def test_alerts_fire_where_they_must_and_only_there(prometheus_programs: Path) -> None:
@@ -55,6 +56,15 @@ def test_the_rules_are_given_as_they_are_and_lead_to_ones_own_runbooks(installed
         RULES.read_text().replace("runbook: docs/runbooks.md", f"runbook_url: {own}")
     )
     assert rule["spec"] == expected
+
+
+def test_the_alert_of_recommended_moves_is_added_where_it_is_switched_on(
+    installed: Bench,
+) -> None:
+    values = {"prometheusRule.enabled": True, "prometheusRule.recommendedMoves": True}
+    (rule,) = render(installed, "PrometheusRule", values)
+    expected = [yaml.safe_load(path.read_text())["groups"] for path in (RULES, MOVES)]
+    assert rule["spec"]["groups"] == [*expected[0], *expected[1]]
 
 
 def test_grafana_is_given_each_dashboard_as_it_is(installed: Bench) -> None:

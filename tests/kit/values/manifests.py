@@ -80,6 +80,17 @@ def build_whole_card_pod(name: str, *, cards: int = 1, **spec: Any) -> Json:
     return pod
 
 
+def build_disruption_budget(
+    name: str = "budget", *, selector: Json | None = None, allowed: int = 1
+) -> Json:
+    """Build a PodDisruptionBudget of namespace default that allows so many evictions now."""
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": name, "generation": 1},
+        "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": allowed, "observedGeneration": 1},
+    }
+
+
 def build_workload(kind: str, name: str, *, replicas: int = 1, pod: Json) -> Json:
     """Build a Deployment, StatefulSet, DaemonSet, Job or CronJob of `pod`, whose pods have the
     label `app: NAME`."""

@@ -10,8 +10,9 @@ from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission.decide import decide
 from gpushare.core.admission.decision import AdmissionDecision
-from gpushare.core.admission.pool_view import PoolView, Room
+from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import Rules
+from gpushare.core.capacity.room import Room
 
 Json = dict[str, Any]
 HERE = Namespace("default")

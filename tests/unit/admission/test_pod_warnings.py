@@ -7,8 +7,8 @@ import pytest
 
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import parse_pod_request
-from gpushare.core.admission.pool_view import Room
 from gpushare.core.admission.warnings import find_unit_warning
+from gpushare.core.capacity.room import Room
 from tests.kit.values.manifests import (
     CORE,
     COUNT,

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.admission.pool_view import Room, view_pool
+from gpushare.core.admission.pool_view import view_pool
+from gpushare.core.capacity.room import Room
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pool
 from tests.kit.values.pool_views import Json

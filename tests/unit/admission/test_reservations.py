@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpushare.core.admission.pool_view import PoolView, Room
+from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.reservations import ARRIVAL_SECONDS, PATIENCE_SECONDS, Reservations
+from gpushare.core.capacity.room import Room
 from tests.kit.values.manifests import COUNT, build_pod
 from tests.kit.values.pool_views import Json, a_view, admit
 

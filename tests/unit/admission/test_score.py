@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpushare.api.k8s.pod_request import parse_pod_request
-from gpushare.core.admission.pool_view import Room
 from gpushare.core.admission.score import Fit, judge_fit
+from gpushare.core.capacity.room import Room
 from gpushare.names import Reason
 from tests.kit.values.manifests import MEMORY, build_pod, build_preference
 from tests.kit.values.pool_views import CARD, Json, a_labelled_view, a_room, a_view, admit

@@ -29,6 +29,22 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "an empty selector": ({"nodes": {"selector": {}}}, MEMBERS),
     "empty names": ({"nodes": {"names": []}}, MEMBERS),
     "only exclusions": ({"nodes": {"exclude": ["n1"]}}, MEMBERS),
+    "a minimum above the maximum": (
+        {"nodes": {**BY_LABEL, "size": {"min": 3, "max": 2}}},
+        "min must not be greater than max",
+    ),
+    "a minimum above the number of names": (
+        {"nodes": {"names": ["n1"], "size": {"min": 2}}},
+        "size.min must not be greater than the number of nodes.names",
+    ),
+    "a negative minimum": (
+        {"nodes": {**BY_LABEL, "size": {"min": -1}}},
+        "in body should be greater than or equal to 0",
+    ),
+    "demand without a size": (
+        {"demand": {"mode": "Automatic"}},
+        "demand requires nodes.size, by which nodes may move",
+    ),
     "an unknown mode": ({"schedule": "exclusive"}, 'supported values: "default", "share"'),
     "an unknown edition": ({"edition": "Enterprise"}, 'supported values: "Professional"'),
     "a mode that Basic lacks": (
@@ -83,7 +99,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
     ),
     "an unknown binding": ({"workloads": {"binding": "Node"}}, 'supported values: "Pool", "Mode"'),
     "a priority that is text": ({"priority": "high"}, "spec.priority in body must be of type"),
-    "a negative priority": ({"priority": -1}, "should be greater than or equal to 0"),
+    "a negative priority": ({"priority": -1}, "in body should be greater than or equal to 0"),
     "a schedule that is a list": ({"schedule": ["x"]}, "spec.schedule in body must be of type"),
     "too many names": ({"nodes": {"names": [f"n{n}" for n in range(1001)]}}, "most 1000 items"),
     "too many expressions": (
@@ -116,7 +132,13 @@ TAKEN: dict[str, Json] = {
             },
             "names": ["n1"],
             "exclude": ["n2"],
+            "size": {"min": 2, "max": 6},
         },
+        "demand": {"mode": "Automatic", "pendingFor": "2m", "idleFor": "1h30m"},
+    },
+    "a pool that is to have no node": {
+        "nodes": {**BY_LABEL, "size": {"min": 0, "max": 0}},
+        "schedule": "share",
     },
     "names alone": {"nodes": {"names": ["n1"]}, "schedule": "disabled"},
     "Basic": {"edition": "Basic", "schedule": "default"},

@@ -1,12 +1,14 @@
 """Documents as they are read and written."""
 
+import json
+
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.api import documents
-from gpushare.api.documents import format_yaml, parse_documents
+from gpushare.api.documents import format_yaml, parse_documents, parse_values
 
 LOOKALIKES = (
     "1e3", "1234e56", "6e7", "5e-3", "08", "09", "0o17", "0x1F", "+1", "-1", ".5", "1_000", "12:30",
@@ -82,3 +84,26 @@ def test_what_would_be_read_wrongly_is_refused(text: str, words: str) -> None:
 def test_what_is_nested_too_deep_is_told_by_one_exception(deep: str) -> None:
     with pytest.raises((RecursionError, yaml.YAMLError)):
         parse_documents(deep)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text('aé1.\n"#:'),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text("a1.<#"), inner),
+    max_leaves=8,
+)
+
+
+@given(_JSON, st.sampled_from([None, 1, "\t"]))
+def test_the_values_of_json_are_those_of_its_documents(raw: object, indent: str | None) -> None:
+    text = json.dumps(raw, indent=indent)
+    assert parse_values(text) == _read(text)
+
+
+@pytest.mark.parametrize("text", ["a: 1\n---\nb: 2\n", "", "null", "[NaN]", '{"<<": {"a": 1}}'])
+def test_values_are_those_of_the_documents(text: str) -> None:
+    assert parse_values(text) == _read(text)
+
+
+def test_duplicate_keys_of_json_are_refused_with_their_place() -> None:
+    with pytest.raises(yaml.YAMLError, match="duplicate key 'x', already set in line 1"):
+        parse_values('{"x": 1,\n"x": 2}')

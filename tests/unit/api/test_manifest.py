@@ -57,6 +57,12 @@ POOL = build_pool()
         (build_pool(nodes={"names": "n1"}), "spec.nodes.names: Input should be a valid array"),
         (build_pool(rollout={"maxUnavailable": 1.5}), "spec.rollout.maxUnavailable: "),
         (build_pool(rollout={"maxUnavailable": 1.5}), "it is 1.5"),
+        (build_pool(rollout={"maxUnavailable": 0}), "percentage from 1% to 100%, but it is 0"),
+        (
+            build_pool(rollout={"maxUnavailable": "0%"}),
+            "percentage from 1% to 100%, but it is '0%'",
+        ),
+        (build_pool(rollout={"maxUnavailable": "5"}), "percentage from 1% to 100%, but it is '5'"),
         (build_pool(nodes={"names": ["n1", 2]}), "spec.nodes.names[1]: "),
         (build_pool(priority=b"1"), "spec cannot be encoded as JSON"),
         (

@@ -22,7 +22,8 @@ RUNBOOKS = ROOT / "docs/runbooks.md"
 CASES = yaml.safe_load((ROOT / "tests/integration/install/rules-test.yaml").read_text())["tests"]
 RULES = [
     rule
-    for group in yaml.safe_load((CHART / "files/rules.yaml").read_text())["groups"]
+    for name in ("rules.yaml", "rules-moves.yaml")
+    for group in yaml.safe_load((CHART / "files" / name).read_text())["groups"]
     for rule in group["rules"]
 ]
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}

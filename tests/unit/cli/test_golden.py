@@ -19,7 +19,14 @@ from tests.kit.histories.gpu_cluster import MODE_LABEL, PLACEMENT_LABEL
 from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
 from tests.kit.histories.stacks_cluster import build_stacks_cluster
 from tests.kit.values.doc_pages import DOCS, Page
-from tests.kit.values.manifests import Json, build_node, build_pod
+from tests.kit.values.found_clusters import build_found_pool
+from tests.kit.values.manifests import (
+    Json,
+    build_bound_pod,
+    build_disruption_budget,
+    build_node,
+    build_pod,
+)
 from tests.unit.cli.test_snapshot_files import build_cluster, build_raw_pool
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -62,6 +69,22 @@ def build_weekly() -> Cluster:
     for node in cluster.nodes[:3]:
         node["metadata"]["managedFields"] = [owned]
     return cluster
+
+
+def build_fragmented() -> Cluster:
+    """Two nodes of a pool with a pod each, of which a budget keeps the smaller one."""
+    labels = {"gpushare.io/pool": "training"}
+    pods, selector = [], {"matchLabels": {"app": "api"}}
+    for name, node, units in (("batch", "gpu-1", 6), ("api", "gpu-2", 4)):
+        pod = build_bound_pod(name, node, units, allocation={"c0": {"0": units}})
+        owner = {"kind": "ReplicaSet", "name": name, "uid": name, "controller": True}
+        pod["metadata"] |= {"ownerReferences": [owner], "labels": {"app": name}}
+        pod["spec"]["nodeSelector"] = labels
+        pods.append(pod)
+    nodes = [LabelledNode(name, labels=labels) for name in ("gpu-1", "gpu-2")]
+    cluster = build_labelled_cluster(nodes, pods=pods, pools=[build_found_pool()])
+    budget = build_disruption_budget("api", selector=selector, allowed=0)
+    return replace(cluster, poddisruptionbudgets=(budget,))
 
 
 def build_clusters() -> dict[str, Cluster]:
@@ -110,6 +133,10 @@ def build_clusters() -> dict[str, Cluster]:
         "basic.json": build_basic(),
         "weekly.json": build_weekly(),
         "stacks.json": build_stacks_cluster(),
+        "fragmented.json": build_fragmented(),
+        "fragmented-in-part.json": replace(
+            build_fragmented(), unread={Kind.PODDISRUPTIONBUDGETS: "forbidden"}
+        ),
     }
 
 

@@ -24,6 +24,7 @@ TRANSLATED = [
             "runbooks",
             "security-questions",
             "simulate",
+            "elastic",
             "teardown",
             "tenants",
         )

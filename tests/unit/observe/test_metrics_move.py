@@ -121,10 +121,12 @@ OF_THE_CLUSTER = (*PoolCollector.families, *ApplicationFigures.families, *cards.
 ELSEWHERE = {
     # test_sight_metrics.py, where each has its story.
     *("pool_conflicting_nodes", "pool_competing_nodes", "pool_memory_stranded_bytes"),
-    "pool_contested",
+    *("pool_contested", "pool_recommended_moves"),
     *("pool_containers", "pool_stale_containers", "pool_opted_out_containers"),
     # unit/controller: test_evictions.py, test_caches.py.
     *("evictions_total", "watch_last_event_timestamp_seconds"),
+    # integration/pools: test_elastic.py.
+    "node_moves_total",
     # unit/webhook: test_webhook_server.py, test_webhook_certificate*.py.
     *("admission_requests_total", "admission_duration_seconds"),
     "workload_admission_requests_total",

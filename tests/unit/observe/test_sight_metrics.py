@@ -11,6 +11,7 @@ from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Schedule
 from gpushare.core.capacity.pool_capacity import sum_capacity
 from gpushare.core.records.drift_record import Drift, LabelConflict
+from gpushare.core.sizing.moves import IdleNodeMove, WaitingPods
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.names import Reason
 from gpushare.observe.metrics import cards
@@ -131,6 +132,15 @@ def test_a_pool_whose_spec_is_contested_shows_as_one() -> None:
     sight = build_sight([build_contested("share", "cgpu")], [a_member()], PODS)
     assert read(measure(sight), "pool_contested", pool="training") == 1
     assert read(measure(SIGHT), "pool_contested", pool="training") == 0
+
+
+def test_a_move_that_waits_shows_on_the_pool_with_the_pool_that_the_node_would_leave() -> None:
+    sight = build_sight([SHARED], [a_member()], PODS)
+    pods = WaitingPods(b"", "team/pod", NOW)
+    waits = IdleNodeMove("gpu-9", "spare", "training", pods, waits_for="a user accepts it")
+    for move, found in ((waits, {("training", "spare"): 1}), (replace(waits, waits_for=""), {})):
+        sight.plans_by_pool["training"].note_size(None, move)
+        assert read_all(measure(sight), "pool_recommended_moves") == found
 
 
 def test_a_node_whose_cards_two_stacks_give_out_shows_on_the_pool_and_offers_it_nothing() -> None:

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from gpushare import names
 from gpushare.analysis.placement.cluster import PlacementCluster
-from gpushare.analysis.placement.node_info import find_cards, read_pod_info
 from gpushare.analysis.placement.pending import judge
-from gpushare.analysis.placement.place import PlacementResult, QueuedPod, place_pods
+from gpushare.analysis.placement.place import FillingCluster, PlacementResult, QueuedPod, place_pods
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_request import read_pod_info
 from gpushare.api.pool import Pool
-from gpushare.core.capacity.cards import count_used
+from gpushare.core.capacity.cards import count_used, measure_cards
+from gpushare.core.placement.node_info import find_cards
 from tests.kit.values.objects import a_gpu_pod, a_pool
 from tests.kit.values.placements import a_member, a_placement_cluster, a_queued
 
@@ -109,6 +110,25 @@ def test_no_card_is_allocated_twice(cluster: PlacementCluster, queue: list[Queue
     for name, info in after.items():
         most = max(count_used(before[name].pods).values(), default=0)
         assert max(count_used(info.pods).values(), default=0) <= max(most, _CARD)
+
+
+@given(_clusters(), queues)
+def test_a_node_that_fills_is_counted_as_one_that_is_measured_anew(
+    cluster: PlacementCluster, queue: list[QueuedPod]
+) -> None:
+    for info in place_pods(cluster, queue).nodes.values():
+        assert info.cards == measure_cards(info.node, info.pods, info.unhealthy)
+
+
+@given(_clusters(), queues, queues)
+def test_what_is_taken_back_leaves_no_trace(
+    cluster: PlacementCluster, before: list[QueuedPod], queue: list[QueuedPod]
+) -> None:
+    filling = FillingCluster(cluster)
+    for pod in before:
+        filling.place(pod)
+    filling.take_back()
+    assert tuple(map(filling.place, queue)) == place_pods(cluster, queue).pods
 
 
 @given(_clusters(), queues, _queued())

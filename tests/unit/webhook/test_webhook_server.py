@@ -14,7 +14,8 @@ import orjson
 import pytest
 
 from gpushare.core.admission.decision import MAX_WARNING
-from gpushare.core.admission.pool_view import PoolView, Room
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.capacity.room import Room
 from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import cache as memory_module

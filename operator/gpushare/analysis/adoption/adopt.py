@@ -20,6 +20,7 @@ from gpushare.core.ownership.claims import (
     is_cardless,
 )
 from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.sizing.sized_pools import assign
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
 
@@ -77,6 +78,7 @@ def sort_nodes(
     """Sort the nodes: those that pools are for, and why each other GPU node is left out."""
     carried: dict[str, Carried] = {}
     left_out: list[Note] = []
+    snapshot = assign(snapshot)
     for name, node in snapshot.nodes.items():
         found = find_pool(snapshot, name) or read_carried(node)
         if isinstance(found, Carried) and is_cardless(node, NodeRecords()):
@@ -122,10 +124,13 @@ def find_pool(snapshot: ClusterSnapshot, name: str) -> Note | None:
 
 
 def find_claimant(snapshot: ClusterSnapshot, name: str) -> str:
-    """Find the pool that has the node, or gets it; empty where none does."""
-    seen = build_node_context(snapshot, name).seen
-    node, records, pools = seen.node, seen.records, snapshot.pools
-    cardless = find_cardless_pools(node, records, seen.resource_slices, pools)
+    """Find the pool that has the node, or gets it; empty where none does.
+
+    The nodes of `snapshot` are assigned to pools with a size.
+    """
+    context = build_node_context(snapshot, name)
+    node, records, pools = context.seen.node, context.seen.records, snapshot.pools
+    cardless = find_cardless_pools(node, records, context.seen.resource_slices, pools)
     acting = [pool for pool in pools if pool.name not in cardless]
-    claim = decide_claim(node, find_owner(node, records), acting)
+    claim = decide_claim(node, find_owner(node, records), acting, context.assigned)
     return claim.winner.name if claim is not None else ""

@@ -18,6 +18,7 @@ from gpushare.analysis.adoption.simulation import simulate
 from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, Schedule
+from gpushare.core.sizing.sized_pools import assign
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.editions.registry import EDITIONS, INSTALLERS, OLD_MODE_LABELS, get_mode
 
@@ -137,6 +138,7 @@ def _find_members(
 ) -> dict[str, tuple[str, Carried]]:
     """Find the nodes of these pools that carry a mode of their edition, each with its pool."""
     members = {}
+    snapshot = assign(snapshot)
     for name, node in snapshot.nodes.items():
         pool, carried = find_claimant(snapshot, name), read_carried(node)
         if pool in pools and isinstance(carried, Carried):

@@ -1,6 +1,5 @@
 """Finds how much memory the card has that a pod would get."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,9 +8,8 @@ from gpushare import names
 from gpushare.analysis.migration.finding import MigrationCode, MigrationFinding
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.node_selection import CHOOSING, NodeSelection
-from gpushare.core.capacity.node_capacity import MIB_PER_GIB, observe_node_capacity, tell_unit
-
-_MIB = re.compile(r"(\d{1,9})(?:MiB)?", re.ASCII)
+from gpushare.core.capacity.card_memory import read_card_memory
+from gpushare.core.capacity.node_capacity import MIB_PER_GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +85,13 @@ class Cards:
 
 
 def observe_cards(nodes: Iterable[Node], unit: str) -> Cards:
-    """Read the cards of these nodes; pods ask in `unit`, which is one for the whole cluster.
-
-    A node that shares memory offers what its plugin counts; of others the labels tell: that of the
-    vendor's clusters, or that of NVIDIA's GPU feature discovery. The plugin counts whole GiB, or
-    MiB: then a card has more than 1024.
-    """
+    """Read the cards of these nodes; pods ask in `unit`, which is one for the whole cluster."""
     per_gib = MIB_PER_GIB if unit == "MiB" else 1
     return Cards(
         tuple(
-            CardNode(node.name, node.labels, _read_memory(node, per_gib))
+            CardNode(node.name, node.labels, read_card_memory(node, unit))
             for node in nodes
             if node.has_gpus and not node.offers_mig
         ),
         per_gib,
     )
-
-
-def _read_memory(node: Node, per_gib: int) -> int | None:
-    if offered := observe_node_capacity(node, ()).card_total:
-        return offered * per_gib // (MIB_PER_GIB if tell_unit(offered) == "MiB" else 1)
-    for key in (names.LABEL_CARD_MEMORY, names.LABEL_CARD_MEMORY_NVIDIA):
-        if found := _MIB.fullmatch(node.labels.get(key, "")):
-            return int(found[1]) * per_gib // MIB_PER_GIB or None
-    return None

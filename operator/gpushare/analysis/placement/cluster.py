@@ -5,22 +5,33 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gpushare.analysis.placement.node_info import NodeInfo, PodInfo, build_node_info
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_request import PodInfo
 from gpushare.api.k8s.taint import Taint, Tolerations
 from gpushare.api.pool import DEFAULT_EDITION, Pool, Schedule
 from gpushare.api.status import NodeLabels, PoolCapacity
-from gpushare.core.admission.pool_view import PoolView, build_view, view_room
+from gpushare.core.admission.pool_view import PoolView, build_view
 from gpushare.core.admission.request import Rules, build_rules
-from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.capacity.node_capacity import (
+    NodeCapacity,
+    observe_node_capacity,
+    sum_node_capacity,
+)
 from gpushare.core.capacity.node_labels import combine, list_combinations
 from gpushare.core.capacity.pool_capacity import CapacitySums, find_own
 from gpushare.core.capacity.taints import read_tolerations
 from gpushare.core.decision_settings import list_published_keys
-from gpushare.core.ownership.claims import decide_claim, find_cardless_pools, find_owner
+from gpushare.core.ownership.claims import (
+    decide_claim,
+    find_cardless_pools,
+    find_owner,
+    list_acting,
+)
 from gpushare.core.ownership.pool_index import PoolIndex
+from gpushare.core.placement.node_info import NodeInfo, build_node_info
+from gpushare.core.sizing.sized_pools import assign
 from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
 from gpushare.editions.registry import find_edition
 from gpushare.settings import Settings
@@ -43,7 +54,7 @@ class PlacementPool:
     def measure(self, info: NodeInfo) -> NodeCapacity:
         """Measure the capacity of one of the nodes, as the pool's status counts it."""
         added = self.tolerations if info.node.taints else ()
-        capacity = observe_node_capacity(info.node, info.pods, info.unhealthy, added)
+        capacity = sum_node_capacity(info.node, info.pods, info.cards, added)
         if self.own_taints.issuperset(capacity.taints):
             return capacity
         return replace(capacity, free_blocks=(), free_pods=None)
@@ -80,9 +91,9 @@ class LivePool:
         self._sums.count(new)
         self._is_stale = True
 
-    def count_waiting(self, pod: Pod) -> None:
-        """Count a pod that selects the pool and stays pending."""
-        self._sums.count_waiting(pod)
+    def count_waiting(self, pod: Pod, times: int = 1) -> None:
+        """Count a pod that selects the pool and stays pending; with `times` -1 no longer."""
+        self._sums.count_waiting(pod, times)
         self._is_stale = True
 
     @property
@@ -94,31 +105,35 @@ class LivePool:
     def view(self) -> PoolView:
         """The pool as admission sees it now; the same object while nothing changes."""
         if self._is_stale:
-            self._view, self._is_stale = self._view.with_room(view_room(self.capacity)), False
+            self._view, self._is_stale = (
+                self._view.with_room(self._sums.measure_room(self._now)),
+                False,
+            )
         return self._view
 
 
 def find_members(snapshot: ClusterSnapshot) -> dict[str, str]:
     """Find the pool that gets each node, by node, as the controller decides it."""
     index, members = PoolIndex(snapshot.pools), {}
+    snapshot = assign(snapshot)
     for name, node in snapshot.nodes.items():
         context = build_node_context(snapshot, name)
         if context.remembered_pools & snapshot.unreadable_pools:
             continue
         owner = find_owner(node, context.seen.records)
-        claim = decide_claim(node, owner, _list_acting(context, owner, index))
+        acting = _list_acting(context, owner, index)
+        claim = decide_claim(node, owner, acting, context.assigned)
         if claim is not None:
             members[name] = claim.winner.name
     return members
 
 
 def _list_acting(context: NodeContext, owner: str | None, index: PoolIndex) -> Sequence[Pool]:
-    """List the pools that may take the node: one that turned to observing keeps those it has."""
+    """List the pools that may take the node."""
     seen = context.seen
     candidates = index.find_candidates(seen.node)
     cardless = find_cardless_pools(seen.node, seen.records, seen.resource_slices, candidates)
-    acting = (pool for pool in candidates if pool.name not in cardless)
-    return [pool for pool in acting if not pool.observes or pool.name == owner]
+    return list_acting(candidates, cardless, owner)
 
 
 def build_cluster(

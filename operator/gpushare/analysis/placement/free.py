@@ -1,17 +1,19 @@
 """Finds which pods would have to move so that one more pod gets a card."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import combinations
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 from gpushare import names
-from gpushare.analysis.explain.admitted_pod import rewind
-from gpushare.analysis.placement.cluster import PlacementCluster, build_cluster, find_members
-from gpushare.analysis.placement.node_info import NodeInfo
-from gpushare.analysis.placement.place import PodOrigin, PodPlacement, QueuedPod, place_pods
-from gpushare.analysis.placement.what_if import Observed, read_hosts
+from gpushare.analysis.placement.disruption_budget import DisruptionBudget
+from gpushare.analysis.placement.place import FillingCluster, PodPlacement, QueuedPod
+from gpushare.analysis.placement.what_if import Observed, queue_running
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_shape import Container, Metadata, PodShape, Resources, Spec
+from gpushare.core.placement.node_info import NodeInfo, build_node_info
 
 _MOST_MOVED = 4
 """Pods of one card that are moved at most: more are a reason to change the pools."""
@@ -40,54 +42,41 @@ class FreeAnswer:
     """The fewest units to move; None where no move of few pods helps."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
+    """Pods of one card whose move frees enough there; the better one sorts first."""
+
     units: int
+    number: int
     node: str
     card: int
     pods: tuple[Pod, ...]
 
 
-def find_moves(seen: Observed, pool: str, units: int) -> FreeAnswer:
+def find_moves(
+    seen: Observed, pool: str, units: int, budgets: Collection[DisruptionBudget] = ()
+) -> FreeAnswer:
     """Find the pods with the fewest units whose move gives a pod of so many `units` a card of
-    `pool`, and all of which run again. A pod without a controller is never moved."""
-    wanted = _build_wanted(pool, units)
-    members = find_members(seen.snapshot)
-    hosts = read_hosts(seen)
-
-    def build(gone: frozenset[str]) -> PlacementCluster:
-        pods = {
-            node: [pod for pod in pods if pod.uid not in gone]
-            for node, pods in seen.snapshot.pods.items()
-        }
-        snapshot = replace(seen.snapshot, pods=pods)
-        return build_cluster(snapshot, members, seen.namespaces, hosts, seen.setup, seen.now)
-
-    now = build(frozenset())
-    if place_pods(now, [wanted]).placed:
+    `pool`, and all of which run again. No pod without a controller is moved, and none that
+    `budgets` keep now."""
+    cluster = seen.build_now()
+    filling, wanted = FillingCluster(cluster), _build_wanted(pool, units)
+    if filling.place(wanted).node:
         return FreeAnswer(fits=True)
-    views = [each.view for each in now.pools]
-    found = (
-        candidate
-        for each in now.pools
-        if each.view.name == pool
-        for name in each.nodes
-        for candidate in _list_candidates(now.nodes[name], units, seen.shapes)
-    )
-    ordered = sorted(found, key=lambda each: (each.units, len(each.pods), each.node, each.card))
-    for candidate in ordered[:_MOST_TRIED]:
-        moved = [
-            QueuedPod(
-                pod.namespace, pod.name, rewind(seen.shapes[pod.uid], views), PodOrigin.DISPLACED
-            )
-            for pod in candidate.pods
-        ]
-        rest = build(frozenset(pod.uid for pod in candidate.pods))
-        result = place_pods(rest, [wanted, *moved])
-        if result.placed == len(result.pods):
-            first, *others = result.pods
+    running = queue_running(seen, cluster)
+    nodes = [
+        cluster.nodes[n] for each in cluster.pools if each.view.name == pool for n in each.nodes
+    ]
+    for candidate in _list_candidates(nodes, units, _find_movable(seen, budgets)):
+        filling.take_back()
+        info, gone = cluster.nodes[candidate.node], {pod.uid for pod in candidate.pods}
+        rest = [pod for pod in info.pods if pod.uid not in gone]
+        filling.change(build_node_info(info.node, info.pool, rest, info.unhealthy, seen.infos))
+        queue = [wanted, *(running[pod.uid] for pod in candidate.pods)]
+        placed = list(takewhile(attrgetter("node"), map(filling.place, queue)))
+        if len(placed) == len(queue):
+            first, *moved = placed
             card = next(iter(first.cards), candidate.card)
-            return FreeAnswer(False, Freed(first.node, card, candidate.units, tuple(others)))
+            return FreeAnswer(False, Freed(first.node, card, candidate.units, tuple(moved)))
     return FreeAnswer(fits=False)
 
 
@@ -99,23 +88,68 @@ def _build_wanted(pool: str, units: int) -> QueuedPod:
     return QueuedPod("default", "wanted", PodShape(Metadata(), spec))
 
 
-def _list_candidates(
-    info: NodeInfo, units: int, shapes: Mapping[str, PodShape]
-) -> Iterator[_Candidate]:
-    """List the smallest sets of pods of one card whose move frees so many units there."""
-    for index, card in enumerate(info.cards):
-        movable = [
-            pod
-            for pod in info.pods
-            if tuple(pod.cards) == (index,) and _may_move(pod) and pod.uid in shapes
+_Movable = Mapping[str, DisruptionBudget | None]
+"""Pods that may be evicted, by UID, each with the budget that counts its eviction."""
+
+
+def _find_movable(seen: Observed, budgets: Iterable[DisruptionBudget]) -> _Movable:
+    by_namespace: defaultdict[str, list[DisruptionBudget]] = defaultdict(list)
+    for budget in budgets:
+        by_namespace[budget.namespace].append(budget)
+    movable: dict[str, DisruptionBudget | None] = {}
+    for pod in seen.bound:
+        shape, is_kept = seen.shapes.get(pod.uid), not (pod.owner and pod.is_evictable)
+        if shape is None or is_kept or not pod.is_live or pod.deleting:
+            continue
+        labels = (shape.metadata and shape.metadata.labels) or {}
+        found = [each for each in by_namespace[pod.namespace] if each.covers(pod.namespace, labels)]
+        # The API server evicts a pod that has not started all the same, and none of two budgets.
+        if pod.phase == "Pending":
+            found = []
+        if len(found) < 2:
+            movable[pod.uid] = found[0] if found else None
+    return movable
+
+
+def _may_be_evicted(pods: Iterable[Pod], movable: _Movable) -> bool:
+    """Tell whether all of these pods may be evicted now, one after the other."""
+    counted = Counter(movable[pod.uid] for pod in pods)
+    return all(budget is None or n <= budget.allowed for budget, n in counted.items())
+
+
+def _list_candidates(nodes: Iterable[NodeInfo], units: int, movable: _Movable) -> list[_Candidate]:
+    """List the smallest sets of movable pods that free so many units of a card; those of the fewest
+    units first, and no more than are tried."""
+    cards = [
+        (units - card.free, info.node.name, index, info)
+        for info in nodes
+        for index, card in enumerate(info.cards)
+        if card.total >= units
+    ]
+    found: list[_Candidate] = []
+    for need, node, index, info in sorted(cards, key=itemgetter(0, 1, 2)):
+        if len(found) == _MOST_TRIED and found[-1].units <= need:
+            break
+        pods = [pod for pod in info.pods if tuple(pod.cards) == (index,) and pod.uid in movable]
+        pods.sort(key=lambda pod: -pod.cards[index])
+        found += [
+            _Candidate(sum(pod.cards[index] for pod in moved), len(moved), node, index, moved)
+            for moved in _list_sets(pods, index, need, _MOST_MOVED)
+            if _may_be_evicted(moved, movable)
         ]
-        for count in range(1, _MOST_MOVED + 1):
-            for pods in combinations(movable, count):
-                freed = sum(pod.cards[index] for pod in pods)
-                is_small = freed - min(pod.cards[index] for pod in pods) + card.free < units
-                if card.free + freed >= units and card.total >= units and is_small:
-                    yield _Candidate(freed, info.node.name, index, pods)
+        found = sorted(found, key=itemgetter(0, 1, 2, 3))[:_MOST_TRIED]
+    return found
 
 
-def _may_move(pod: Pod) -> bool:
-    return bool(pod.owner) and pod.is_evictable and pod.is_live and not pod.deleting
+def _list_sets(pods: Sequence[Pod], card: int, need: int, most: int) -> Iterator[tuple[Pod, ...]]:
+    """List the sets of at most so many `pods`, largest first, that hold `need` units of the card,
+    and without the smallest of them would not."""
+    for number, pod in enumerate(pods):
+        held = pod.cards[card]
+        if held * most < need:
+            break
+        if held >= need:
+            yield (pod,)
+        else:
+            rest = _list_sets(pods[number + 1 :], card, need - held, most - 1)
+            yield from ((pod, *more) for more in rest)

@@ -14,14 +14,14 @@ from gpushare.analysis.explain.node_fit import (
     find_nearest,
     judge_place,
 )
-from gpushare.analysis.placement.node_info import (
+from gpushare.api.k8s.pod_request import PodInfo
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.placement.node_info import (
     GIB,
     NodeInfo,
-    PodInfo,
     is_unevenly_split,
     list_host_shortages,
 )
-from gpushare.core.admission.decision import AdmissionDecision
 from gpushare.names import Reason
 
 _JUDGED = 16

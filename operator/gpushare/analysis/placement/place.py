@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
-from operator import is_not
+from operator import itemgetter
 from random import Random
 
 import msgspec
@@ -17,18 +17,10 @@ import msgspec
 from gpushare import names
 from gpushare.analysis.explain.admitted_pod import apply_decision
 from gpushare.analysis.placement.cluster import LivePool, PlacementCluster
-from gpushare.analysis.placement.node_info import (
-    NodeInfo,
-    PodInfo,
-    find_cards,
-    put_pod,
-    read_pod_info,
-    score,
-)
 from gpushare.analysis.placement.pending import PendingCause, explain_pending
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import NOTHING, Pod
-from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
+from gpushare.api.k8s.pod_request import PodInfo, PodRequest, read_pod_info, read_pod_request
 from gpushare.api.k8s.pod_shape import Metadata, PodShape
 from gpushare.api.pool import ModeName
 from gpushare.api.status import PoolCapacity
@@ -36,11 +28,12 @@ from gpushare.core.admission.decide import decide
 from gpushare.core.admission.decision import AdmissionDecision
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.shortlist import Shortlists
+from gpushare.core.placement.node_info import NodeInfo, find_cards, put_pod, score
 
 _MOST_TIMES = 25
 """How often a queue is placed, with equal nodes in another order."""
 _QUICK = 50_000
-"""Nodes that are looked at in about three seconds, over all times."""
+"""Nodes that are looked at in about two seconds, over all times."""
 _COST_OF_POD = 6
 """What a pod costs, in nodes."""
 
@@ -117,8 +110,46 @@ class PlacementResult:
         return sum(bool(each.node) for each in self.pods)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ask:
+    """What pods ask for that are alike as their owners wrote them."""
+
+    shape: PodShape
+    request: PodRequest
+    _admitted: dict[tuple[object, ...], PodInfo] = field(default_factory=dict)
+
+    def admit(self, decision: AdmissionDecision) -> PodInfo:
+        """Return the pods on which admission decided so."""
+        # What admission adds to a pod follows from the pool.
+        key = decision.pool, decision.selector
+        if (found := self._admitted.get(key)) is None:
+            found = self._admitted[key] = read_pod_info(apply_decision(self.shape, decision))
+        return found
+
+
+class PodAsks:
+    """What pods ask for, read once for those that are alike, on the same pools."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[bytes, _Ask] = {}
+        self._by_shape: dict[int, tuple[PodShape, _Ask]] = {}
+        """By the identity of the shape: the pods of a manifest have one, of any size."""
+
+    def read(self, pod: PodShape) -> _Ask:
+        """Read what a pod asks for."""
+        if (known := self._by_shape.get(id(pod))) is not None:
+            return known[1]
+        text = encode_pod(pod)
+        if (ask := self._by_text.get(text)) is None:
+            ask = self._by_text[text] = _Ask(pod, read_pod_request(pod))
+        self._by_shape[id(pod)] = pod, ask
+        return ask
+
+
 _Scored = tuple[int, str, int, NodeInfo]
 """Negative score and name of a node, the number of changes so far, and the node as it was then."""
+_Fitting = tuple[_Scored, Mapping[int, int]]
+"""A node with the cards that the pod gets there."""
 
 
 @dataclass(slots=True)
@@ -126,6 +157,8 @@ class _Kind:
     """Pods that are alike for the schedulers, and the nodes that may take one more."""
 
     info: PodInfo
+    waiting: Pod
+    """The first of them, while it has no node."""
     pools: tuple[str, ...]
     """Pools that they select; none where they may go anywhere."""
     candidates: Set[str]
@@ -134,15 +167,25 @@ class _Kind:
     """Nodes that may fit, best first."""
     seen: int
     """Number of changes of nodes that the heap contains."""
+    best: list[_Fitting] = field(default_factory=list)
+    """Nodes that fit, by name, with a score that is equal, and was the best when it was found."""
     cause: PendingCause | None = None
     """Why no node takes another; None as long as one may."""
 
 
-class _Placer:
-    """The cluster while it fills: all that changes from one pod to the next."""
+class FillingCluster:
+    """The cluster while it fills: all that changes from one pod to the next.
 
-    def __init__(self, cluster: PlacementCluster, choice: Random | None) -> None:
-        self._cluster, self._choice = cluster, choice
+    Of nodes with an equal score `choice` takes one, or without it the first by name.
+    """
+
+    def __init__(
+        self,
+        cluster: PlacementCluster,
+        choice: Random | None = None,
+        asks: PodAsks | None = None,
+    ) -> None:
+        self._cluster, self._choice, self._asks = cluster, choice, asks or PodAsks()
         self.nodes = dict(cluster.nodes)
         self._labelled: defaultdict[str, list[str]] = defaultdict(list)
         """Names of nodes by their pool's label."""
@@ -152,54 +195,81 @@ class _Placer:
             pool.view.name: LivePool(pool, cluster.nodes, cluster.now) for pool in cluster.pools
         }
         self._changed: list[str] = []
-        """Names of nodes in the order in which pods came to them."""
-        self._views: tuple[PoolView, ...] = ()
+        """Names of nodes in the order in which they changed."""
+        self._taken_back = 0
+        """Number of changes that are taken back."""
+        self._waiting: list[tuple[str, Pod]] = []
+        """Pods that wait for a pool, by its name."""
+        self._views: tuple[PoolView, ...] | None = None
+        """The pools as admission sees them; None once one of them has changed."""
         self._shortlists = Shortlists()
-        self._requests: dict[bytes, PodRequest] = {}
-        self._kinds: dict[tuple[object, ...], _Kind] = {}
+        self._kinds: dict[int, _Kind] = {}
+        """By the identity of their `PodInfo`."""
 
-    def place(self, pod: QueuedPod, uid: str) -> PodPlacement:
-        alike = encode_pod(pod.shape)
-        if (asked := self._requests.get(alike)) is None:
-            asked = self._requests[alike] = read_pod_request(pod.shape)
-        decision = self._decide(asked, pod.namespace)
+    def place(self, pod: QueuedPod) -> PodPlacement:
+        """Place one more pod, or let it wait."""
+        ask = self._asks.read(pod.shape)
+        decision = self._decide(ask.request, pod.namespace)
         if decision.is_refused:
             return PodPlacement(pod, "", cause=PendingCause(decision.reason, decision.message))
-        # What admission adds to a pod follows from the pool.
-        key = alike, decision.pool, decision.selector
-        if (kind := self._kinds.get(key)) is None:
-            admitted = apply_decision(pod.shape, decision)
-            kind = self._kinds[key] = self._build_kind(read_pod_info(admitted))
+        admitted = ask.admit(decision)
+        if (kind := self._kinds.get(id(admitted))) is None:
+            waiting = _build_pod(pod, "waiting", ask.request)
+            kind = self._kinds[id(admitted)] = self._build_kind(admitted, waiting)
         if (found := self._take_best(kind)) is not None:
             info, cards = found
-            bound = _build_pod(pod, uid, asked, info.node.name, cards)
-            self._update(put_pod(info, kind.info, bound))
+            uid = f"placed-{len(self._changed)}"
+            bound = _build_pod(pod, uid, ask.request, info.node.name, cards)
+            self.change(put_pod(info, kind.info, bound))
             return PodPlacement(pod, info.pool.name, info.node.name, cards)
-        made = _build_pod(pod, uid, asked)
-        for name in kind.pools:
-            if name in self.figures:
-                self.figures[name].count_waiting(made)
+        for name in self.figures.keys() & kind.pools:
+            self._count_waiting(name, kind.waiting)
         if kind.cause is None:
             nodes = [self.nodes[name] for name in self._list_candidates(kind.pools)]
             kind.cause = explain_pending(kind.info, nodes, decision, self._cluster.unit)
         return PodPlacement(pod, decision.pool or " or ".join(kind.pools), cause=kind.cause)
 
+    def change(self, info: NodeInfo) -> None:
+        """Change what is on a node."""
+        self.nodes[info.node.name] = info
+        self._changed.append(info.node.name)
+        if info.pool.name:
+            self.figures[info.pool.name].update(info)
+            self._views = None
+
+    def take_back(self) -> None:
+        """Take back every change: the cluster is as it was built."""
+        for name in dict.fromkeys(self._changed[self._taken_back :]):
+            # Another object: what was found about the node before is out of date all the same.
+            self.change(replace(self._cluster.nodes[name]))
+        self._taken_back = len(self._changed)
+        for name, pod in self._waiting:
+            self.figures[name].count_waiting(pod, -1)
+            self._views = None
+        self._waiting.clear()
+        for kind in self._kinds.values():
+            kind.cause = None
+
+    def _count_waiting(self, pool: str, pod: Pod) -> None:
+        self.figures[pool].count_waiting(pod)
+        self._waiting.append((pool, pod))
+        self._views = None
+
     def _decide(self, request: PodRequest, namespace: str) -> AdmissionDecision:
-        views = tuple([figures.view for figures in self.figures.values()])
         # The shortlists are kept for as long as this is the same object.
-        if len(views) != len(self._views) or any(map(is_not, views, self._views)):
-            self._views = views
+        if self._views is None:
+            self._views = tuple([figures.view for figures in self.figures.values()])
         cluster = self._cluster
         where = cluster.namespaces.get(namespace) or Namespace(namespace)
         return decide(request, where, self._views, cluster.rules, shortlists=self._shortlists)
 
-    def _build_kind(self, info: PodInfo) -> _Kind:
+    def _build_kind(self, info: PodInfo, waiting: Pod) -> _Kind:
         pools = tuple(sorted(info.request.selection.find_values(names.LABEL_POOL)))
         candidates = {name: self.nodes[name] for name in self._list_candidates(pools)}
         now = len(self._changed)
         heap = [(-score(node, info), name, now, node) for name, node in candidates.items()]
         heapify(heap)
-        return _Kind(info, pools, candidates.keys(), heap, now)
+        return _Kind(info, waiting, pools, candidates.keys(), heap, now)
 
     def _list_candidates(self, pools: Sequence[str]) -> Iterable[str]:
         if not pools:
@@ -208,31 +278,30 @@ class _Placer:
 
     def _take_best(self, kind: _Kind) -> tuple[NodeInfo, Mapping[int, int]] | None:
         """Find a node with the best score, and the cards that the pod gets there."""
+        heap = kind.heap
         for name in dict.fromkeys(self._changed[kind.seen :]):
             if name in kind.candidates:
                 node = self.nodes[name]
-                heappush(kind.heap, (-score(node, kind.info), name, len(self._changed), node))
+                heappush(heap, (-score(node, kind.info), name, len(self._changed), node))
         kind.seen = len(self._changed)
-        equal: list[_Scored] = []
-        while kind.heap and (not equal or kind.heap[0][0] == equal[0][0]):
-            best = heappop(kind.heap)
+        best = [each for each in kind.best if self._is_current(each[0])]
+        if best and heap and heap[0] < best[0][0]:
+            for scored, _ in best:
+                heappush(heap, scored)
+            best = []
+        while heap and (not best or (self._choice is not None and heap[0][0] == best[0][0][0])):
+            scored = heappop(heap)
             # Room only falls: a node that does not fit once never does.
-            if best[3] is self.nodes[best[1]] and find_cards(best[3], kind.info) is not None:
-                equal.append(best)
-                if self._choice is None:
-                    break
-        for each in equal:
-            heappush(kind.heap, each)
-        if not equal:
+            if self._is_current(scored) and (cards := find_cards(scored[3], kind.info)) is not None:
+                best.append((scored, cards))
+        kind.best = best = sorted(best, key=itemgetter(0))
+        if not best:
             return None
-        *_, node = equal[0] if self._choice is None else self._choice.choice(equal)
-        return node, find_cards(node, kind.info) or {}
+        (*_, info), cards = best[0] if self._choice is None else self._choice.choice(best)
+        return info, cards
 
-    def _update(self, info: NodeInfo) -> None:
-        self.nodes[info.node.name] = info
-        self._changed.append(info.node.name)
-        if info.pool.name:
-            self.figures[info.pool.name].update(info)
+    def _is_current(self, scored: _Scored) -> bool:
+        return scored[3] is self.nodes[scored[1]]
 
 
 def _build_pod(
@@ -269,7 +338,8 @@ def place_likely(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> Place
     times = min(_MOST_TIMES, _QUICK // max(size, 1))
     if times < 2:
         return place_pods(cluster, queue)
-    results = [place_pods(cluster, queue, Random(seed)) for seed in range(times)]
+    asks = PodAsks()
+    results = [place_pods(cluster, queue, Random(seed), asks) for seed in range(times)]
     pending = [tuple([not each.node for each in result.pods]) for result in results]
     ((likely, _),) = Counter(pending).most_common(1)
     placed = [result.placed for result in results]
@@ -278,14 +348,17 @@ def place_likely(cluster: PlacementCluster, queue: Sequence[QueuedPod]) -> Place
 
 
 def place_pods(
-    cluster: PlacementCluster, queue: Sequence[QueuedPod], choice: Random | None = None
+    cluster: PlacementCluster,
+    queue: Sequence[QueuedPod],
+    choice: Random | None = None,
+    asks: PodAsks | None = None,
 ) -> PlacementResult:
     """Place the pods of `queue` one by one; one that does not fit at its turn stays pending.
 
     Of nodes with an equal score `choice` takes one, or without it the first by name.
     """
-    placer = _Placer(cluster, choice)
-    placed = tuple([placer.place(pod, f"queued-{number}") for number, pod in enumerate(queue)])
+    filling = FillingCluster(cluster, choice, asks)
+    placed = tuple(map(filling.place, queue))
     ran = Counter(each.pool for each in placed if each.node)
     stuck = Counter(each.pool for each in placed if not each.node)
     pools = tuple(
@@ -293,8 +366,8 @@ def place_pods(
             name,
             pool.view.schedule,
             nodes=len(pool.nodes),
-            capacity=placer.figures[name].capacity,
-            resources=_sum_resources([placer.nodes[node] for node in pool.nodes]),
+            capacity=filling.figures[name].capacity,
+            resources=_sum_resources([filling.nodes[node] for node in pool.nodes]),
             placed=ran[name],
             pending=stuck[name],
         )
@@ -302,7 +375,7 @@ def place_pods(
         for name in [pool.view.name]
     )
     count = sum(ran.values())
-    return PlacementResult(placed, pools, placer.nodes, count, count)
+    return PlacementResult(placed, pools, filling.nodes, count, count)
 
 
 def _sum_resources(nodes: Iterable[NodeInfo]) -> dict[str, tuple[int, int]]:

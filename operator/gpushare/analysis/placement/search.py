@@ -6,13 +6,12 @@ from itertools import product
 from math import comb
 
 from gpushare import names
-from gpushare.analysis.placement.cluster import PlacementCluster, build_cluster, find_members
-from gpushare.analysis.placement.place import QueuedPod, encode_pod, place_pods
+from gpushare.analysis.placement.cluster import find_members
+from gpushare.analysis.placement.place import PodAsks, QueuedPod, encode_pod, place_pods
 from gpushare.analysis.placement.split import roll_out
-from gpushare.analysis.placement.what_if import Observed, list_displaced, list_waiting, read_hosts
+from gpushare.analysis.placement.what_if import Observed, list_waiting, queue_running
 from gpushare.api.pool import Pool
 from gpushare.api.selector import Nodes
-from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 MOST_SPLITS = 25_000
 """Splits that are all tried: those of 200 equal nodes over three pools are 20,301."""
@@ -75,12 +74,11 @@ class SplitSearch:
         self, seen: Observed, new: Sequence[QueuedPod], nodes: Collection[str], pools: Sequence[str]
     ) -> None:
         self._seen, self._pools = seen, tuple(pools)
-        self._queue = [*list_waiting(seen)[0], *new]
-        self._hosts = read_hosts(seen)
+        self._queue, self._asks = [*list_waiting(seen)[0], *new], PodAsks()
         present = find_members(seen.snapshot)
         self.others = {name: pool for name, pool in present.items() if name not in nodes}
         """The pool of each node that is not searched, by node."""
-        self._now = self._build(seen.snapshot, present)
+        self._running = queue_running(seen, seen.build(seen.snapshot, present))
         groups: dict[tuple[object, ...], list[str]] = {}
         for name in sorted(nodes):
             groups.setdefault(self._find_shape(name, present), []).append(name)
@@ -117,8 +115,9 @@ class SplitSearch:
         """Place the queue on the split in which the searched nodes are in these pools."""
         everyone = {**self.others, **members}
         split = roll_out(self._seen.snapshot, everyone, self._seen.setup.memory_unit)
-        moved = list(list_displaced(self._seen, split.displaced, self._now))
-        result = place_pods(self._build(split.snapshot, everyone), [*moved, *self._queue])
+        moved = [pod for uid, pod in self._running.items() if uid in split.displaced]
+        cluster = self._seen.build(split.snapshot, everyone)
+        result = place_pods(cluster, [*moved, *self._queue], asks=self._asks)
         free = max((pool.capacity.largest_free_block for pool in result.pools), default=0)
         score = SplitScore(
             len(moved) - result.placed,
@@ -156,10 +155,6 @@ class SplitSearch:
         found = sorted(known.values(), key=_by_score)[:BEST]
         return SearchResult(tuple(found), len(known), is_exact=False)
 
-    def _build(self, snapshot: ClusterSnapshot, members: Mapping[str, str]) -> PlacementCluster:
-        seen = self._seen
-        return build_cluster(snapshot, members, seen.namespaces, self._hosts, seen.setup, seen.now)
-
     def _find_shape(self, name: str, present: Mapping[str, str]) -> tuple[object, ...]:
         """Find everything by which two nodes may differ for a pod or a pool."""
         snapshot = self._seen.snapshot
@@ -182,11 +177,12 @@ class SplitSearch:
 
 
 def name_nodes(pool: Pool, members: Mapping[str, str]) -> Pool:
-    """Return `pool` with the nodes that `members` says, by name in place of a selector."""
+    """Return `pool` with the nodes that `members` says, by name, without selector and size."""
     own = tuple(sorted(name for name, owner in members.items() if owner == pool.name))
     old = pool.spec.nodes
     nodes = Nodes(names=own, cards=old.cards, scaling=old.scaling)
-    return pool.model_copy(update={"spec": pool.spec.model_copy(update={"nodes": nodes})})
+    spec = pool.spec.model_copy(update={"nodes": nodes, "demand": None})
+    return pool.model_copy(update={"spec": spec})
 
 
 def _by_score(split: FoundSplit) -> SplitScore:

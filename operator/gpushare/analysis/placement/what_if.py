@@ -3,12 +3,13 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from gpushare.analysis.explain.admitted_pod import rewind
 from gpushare.analysis.forecast.pools import PoolForecast, forecast_pools
 from gpushare.analysis.placement.cluster import PlacementCluster, build_cluster, find_members
-from gpushare.analysis.placement.node_info import PodInfo, read_pod_info
 from gpushare.analysis.placement.place import (
     PlacementResult,
     PodOrigin,
@@ -19,6 +20,7 @@ from gpushare.analysis.placement.place import (
 from gpushare.analysis.placement.split import roll_out
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_request import PodInfo, read_pod_info
 from gpushare.api.k8s.pod_shape import PodShape, parse_pod_shape
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.settings import Settings
@@ -34,7 +36,7 @@ NOT_MODELLED = (
 """What may make a real cluster decide otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Observed:
     """A cluster as it is, with the pods that need a node."""
 
@@ -45,6 +47,25 @@ class Observed:
     namespaces: tuple[Namespace, ...]
     setup: Settings
     now: datetime
+
+    @cached_property
+    def bound(self) -> tuple[Pod, ...]:
+        """The pods that have a node, oldest first."""
+        return tuple(sorted(chain(*self.snapshot.pods.values()), key=_sort_by_age))
+
+    @cached_property
+    def infos(self) -> Mapping[str, PodInfo]:
+        """What the placement of the bound pods depended on, by UID."""
+        shapes = ((pod.uid, self.shapes.get(pod.uid)) for pod in self.bound)
+        return {uid: read_pod_info(shape) for uid, shape in shapes if shape is not None}
+
+    def build(self, snapshot: ClusterSnapshot, members: Mapping[str, str]) -> PlacementCluster:
+        """Build the cluster of `snapshot`, whose pools have the nodes that `members` says."""
+        return build_cluster(snapshot, members, self.namespaces, self.infos, self.setup, self.now)
+
+    def build_now(self) -> PlacementCluster:
+        """Build the cluster as it is."""
+        return self.build(self.snapshot, find_members(self.snapshot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,32 +93,17 @@ def ask_what_if(
     those `asked` are new or changed."""
     waiting, left_out = list_waiting(seen)
     queue = [*waiting, *new]
-    hosts = read_hosts(seen)
-    now = _build(seen, seen.snapshot, find_members(seen.snapshot), hosts)
+    now = seen.build_now()
     before, today = place_pods(now, []), place_likely(now, queue)
     if pools is None:
         return WhatIf(before, today, left_out=left_out)
     forecasts = forecast_pools(pools, asked, seen.setup, seen.now)
     members = find_members(pools)
     split = roll_out(pools, members, seen.setup.memory_unit)
-    moved = list_displaced(seen, split.displaced, now)
-    then = _build(seen, split.snapshot, members, hosts)
-    placed = place_likely(then, [*moved, *queue])
+    running = queue_running(seen, now).items()
+    moved = [pod for uid, pod in running if uid in split.displaced]
+    placed = place_likely(seen.build(split.snapshot, members), [*moved, *queue])
     return WhatIf(before, today, placed, forecasts, split.unknown, left_out)
-
-
-def _build(
-    seen: Observed,
-    snapshot: ClusterSnapshot,
-    members: Mapping[str, str],
-    hosts: Mapping[str, PodInfo],
-) -> PlacementCluster:
-    return build_cluster(snapshot, members, seen.namespaces, hosts, seen.setup, seen.now)
-
-
-def read_hosts(seen: Observed) -> dict[str, PodInfo]:
-    pods = (pod for pods in seen.snapshot.pods.values() for pod in pods)
-    return {pod.uid: read_pod_info(seen.shapes[pod.uid]) for pod in pods if pod.uid in seen.shapes}
 
 
 def list_waiting(seen: Observed) -> tuple[list[QueuedPod], dict[str, int]]:
@@ -120,14 +126,17 @@ def list_waiting(seen: Observed) -> tuple[list[QueuedPod], dict[str, int]]:
     return queue, left_out
 
 
-def list_displaced(
-    seen: Observed, displaced: Collection[str], now: PlacementCluster
-) -> Iterable[QueuedPod]:
-    """List the pods that must go from nodes that change, as their owners wrote them."""
+def queue_running(seen: Observed, now: PlacementCluster) -> dict[str, QueuedPod]:
+    """Queue the pods that run and request GPUs, as their owners wrote them; oldest first, by UID.
+
+    Pods that are being deleted are not created again.
+    """
     views = [pool.view for pool in now.pools]
-    for pod in sorted((p for pods in seen.snapshot.pods.values() for p in pods), key=_sort_by_age):
-        if pod.uid in displaced and pod.requests and not pod.deleting:
-            yield _queue(pod, rewind(seen.shapes[pod.uid], views), PodOrigin.DISPLACED)
+    return {
+        pod.uid: _queue(pod, rewind(seen.shapes[pod.uid], views), PodOrigin.DISPLACED)
+        for pod in seen.bound
+        if pod.requests and not pod.deleting and pod.uid in seen.shapes
+    }
 
 
 def _queue(pod: Pod, shape: PodShape, origin: PodOrigin) -> QueuedPod:

@@ -40,7 +40,7 @@ from gpushare.api.k8s.gpu_request import (
 from gpushare.api.k8s.interning import share, share_mapping
 from gpushare.api.k8s.node_selection import CHOOSING, FOLLOWING
 from gpushare.api.k8s.pod_owner import Workload, name_workload
-from gpushare.api.k8s.pod_request import read_pod_request
+from gpushare.api.k8s.pod_request import PodInfo, read_pod_request, read_waiting_info
 from gpushare.api.k8s.pod_shape import Container, PodShape, Spec, parse_pod_shape
 from gpushare.api.k8s.resources.host import NO_REQUEST, HostResources
 
@@ -48,7 +48,6 @@ _MESSAGES = 1024
 """Limit of the scheduler's messages that are cached, since similar pods have equal ones."""
 MAX_MESSAGE = 300
 """Limit of the scheduler's message in characters; it lists the refusals of all nodes."""
-
 MAX_LAST_WORDS = 120
 """Limit of a container's termination message in characters; its end has the cause."""
 NO_CARD = "no-gpu-has-"
@@ -146,6 +145,8 @@ class Pod:
     refusal of the scheduler."""
     host: HostResources = NO_REQUEST
     """Requested CPU and memory; only for pods without a node that request GPU memory."""
+    info: PodInfo | None = None
+    """What the schedulers need to know; only of pods without a node that they are to place."""
     gates: tuple[str, ...] = ()
     """Scheduling gates, which keep the scheduler from the pod until they are removed."""
     owner: str = ""
@@ -230,9 +231,7 @@ def parse_pod(
         requests=share_mapping(tuple(requests.items())) if requests else NOTHING,
         claims=claims,
         selects=share(selects) if selects else _NO_SELECTION,
-        requires_isolation=(
-            annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
-        ),
+        requires_isolation=annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED,
         daemonset=intern(daemonset),
         is_static_plugin=static,
         unrequested=intern(unrequested),
@@ -242,6 +241,7 @@ def parse_pod(
         unschedulable=unschedulable,
         unscheduled=unscheduled,
         lacks_gpu=lacks_gpu,
+        info=read_waiting_info(shape, schedulers) if requests else None,
         gates=_list_gates(spec) if spec.scheduling_gates else (),
         ranked_pools=() if spec.node_name else _list_ranked_pools(annotations),
         unrouted=_is_unrouted(shape, spec, requests, selects, schedulers),

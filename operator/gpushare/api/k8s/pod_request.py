@@ -1,6 +1,7 @@
-"""Reads the requests of a Pod that is being created, and its owner's choices."""
+"""Reads the requests of a Pod that has no node yet, and its owner's choices."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ from gpushare.api.k8s.gpu_request import (
     asks_for_other_gpu,
     count_card_memory,
     count_container,
+    count_host_amounts,
     read_gpu_environment,
 )
 from gpushare.api.k8s.node_selection import (
@@ -34,8 +36,20 @@ from gpushare.api.k8s.pod_shape import (
     Spec,
     parse_pod_shape,
 )
+from gpushare.api.k8s.taint import Tolerations, parse_tolerations
 
-__all__ = ["MalformedPodError", "Placer", "PodRequest", "parse_pod_request", "read_pod_request"]
+__all__ = [
+    "UNSET",
+    "MalformedPodError",
+    "Placer",
+    "PodInfo",
+    "PodRequest",
+    "encode_info",
+    "parse_pod_request",
+    "read_pod_info",
+    "read_pod_request",
+    "read_waiting_info",
+]
 
 _CORE = names.RESOURCE_GPU_CORE
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
@@ -226,3 +240,43 @@ def _is_of_job(metadata: Metadata) -> bool:
     return any(
         owner.kind == "Job" and owner.controller for owner in metadata.owner_references or ()
     )
+
+
+UNSET = {"cpu": 100, "memory": 200 * 1024**2}
+"""What kube-scheduler takes for a container without a request when it scores nodes
+(`DefaultMilliCPURequest` and `DefaultMemoryRequest`, pkg/scheduler/util/pod_resources.go)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodInfo:
+    """What the placement of a pod depends on, once admission has decided on it."""
+
+    request: PodRequest
+    tolerations: Tolerations = ()
+    host: Amounts = field(default_factory=lambda: NO_AMOUNTS)
+    """Requested CPU and memory above 0, as `count_host_amounts` counts them."""
+    scored: Amounts = field(default_factory=lambda: NO_AMOUNTS)
+    """The same with the defaults by which nodes are scored."""
+
+
+def read_pod_info(pod: PodShape) -> PodInfo:
+    """Read a PodInfo from a pod that admission has written to."""
+    spec = pod.spec or Spec()
+    return PodInfo(
+        read_pod_request(pod),
+        parse_tolerations(spec.tolerations or ()),
+        {resource: amount for resource, amount in count_host_amounts(spec).items() if amount},
+        count_host_amounts(spec, UNSET),
+    )
+
+
+def read_waiting_info(pod: PodShape, schedulers: Collection[str]) -> PodInfo | None:
+    """Read the PodInfo of a pod without a node that one of `schedulers` is to place; else None."""
+    spec = pod.spec or Spec()
+    is_theirs = (spec.scheduler_name or names.DEFAULT_SCHEDULER) in schedulers
+    return None if spec.node_name or not is_theirs else read_pod_info(pod)
+
+
+def encode_info(info: PodInfo) -> bytes:
+    """Encode all that the schedulers need to know of a pod: equal for equal pods."""
+    return repr(info).encode()

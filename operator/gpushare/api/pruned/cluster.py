@@ -35,10 +35,16 @@ class Kind(StrEnum):
     RESOURCESLICES = "resourceslices"
     RESOURCECLAIMS = "resourceclaims"
     PLUGINCONFIGS = "pluginconfigs"
+    PODDISRUPTIONBUDGETS = "poddisruptionbudgets"
 
 
-REFUSABLE = (Kind.CONFIGMAPS, Kind.RESOURCESLICES, Kind.RESOURCECLAIMS, Kind.PLUGINCONFIGS)
+REFUSABLE = (
+    *(Kind.CONFIGMAPS, Kind.RESOURCESLICES, Kind.RESOURCECLAIMS, Kind.PLUGINCONFIGS),
+    Kind.PODDISRUPTIONBUDGETS,
+)
 """Kinds without which answers are still useful, and mention what is missing."""
+STATE_KINDS = tuple(kind for kind in Kind if kind is not Kind.PODDISRUPTIONBUDGETS)
+"""Kinds that show the state of GPU sharing; the others matter only to who evicts pods."""
 _PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
 
 
@@ -87,6 +93,8 @@ class Cluster:
     pluginconfigs: tuple[Json, ...] = ()
     """ConfigMaps in the namespace of NVIDIA's device plugin, which the operator's Deployments
     name; `daemonsets` and `pods` include those of the plugin."""
+    poddisruptionbudgets: tuple[Json, ...] = ()
+    """PodDisruptionBudgets of all namespaces."""
     unread: Mapping[Kind, str] = field(default_factory=dict)
     """The API server's refusals by kind that could not be listed; such a kind has only objects that
     were read by name."""

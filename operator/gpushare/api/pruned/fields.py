@@ -262,5 +262,10 @@ KEPT: Mapping[str, Shape] = {
         "metadata": _NAMESPACED,
         "status": {"allocation": {"devices": {"results": [_RESULT]}}},
     },
+    "poddisruptionbudgets": {
+        "metadata": {**_NAMESPACED, "generation": int},
+        "spec": {"selector": {"matchLabels": texts, "matchExpressions": [_REQUIREMENT]}},
+        "status": {"disruptionsAllowed": int, "observedGeneration": int},
+    },
 }
 """Kept fields by kind, as in `gpushare.api.pruned.cluster`."""

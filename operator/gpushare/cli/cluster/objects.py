@@ -36,6 +36,7 @@ PATHS: Mapping[Kind, str] = {
     Kind.DAEMONSETS: f"apis/apps/v1/namespaces/{names.PLUGIN_NAMESPACE}/daemonsets",
     Kind.NAMESPACES: "api/v1/namespaces",
     Kind.CONFIGMAPS: f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
+    Kind.PODDISRUPTIONBUDGETS: "apis/policy/v1/poddisruptionbudgets",
 }
 
 _NODE_FIELDS = {Kind.NODES: "metadata.name", Kind.PODS: "spec.nodeName"}
@@ -53,7 +54,7 @@ async def read_cluster(
 
     A list that breaks off is begun again, a few times. Raises what a call may raise. A cluster
     without pools' API has None of them, and there are None of the operator's Deployments where one
-    may not read those. ConfigMaps and ResourceSlices that one may not list are `unread`.
+    may not read those. Kinds of `REFUSABLE` that one may not list are `unread`.
     """
     found, unread = {}, {}
     for kind in kinds:

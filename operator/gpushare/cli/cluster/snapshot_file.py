@@ -50,7 +50,9 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
     if not isinstance(document, dict) or document.get("kind") != SNAPSHOT_KIND:
         raise _broken(name, f"it is not a {SNAPSHOT_KIND}")
     version = document.get("version")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int:
+        raise _broken(name, f"version is not a whole number but {version!r}")
+    if version != VERSION:
         raise CommandError(
             Exit.SNAPSHOT,
             f"{name} is a snapshot of version {version}, but this program reads "
@@ -68,7 +70,10 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
     for kind in REFUSABLE:
         if found[kind] is None:
             del found[kind]
-            unread[kind] = "the snapshot has none, because its author could not list them"
+            why = (
+                "its author could not list them" if kind in document else "an older program took it"
+            )
+            unread[kind] = f"the snapshot has none, because {why}"
     return Cluster(taken_at, unread=unread, **found)  # type: ignore[arg-type]
 
 

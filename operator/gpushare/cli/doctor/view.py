@@ -21,7 +21,7 @@ from gpushare.analysis.effective_settings import read_setup
 from gpushare.analysis.finding import Finding, Severity, Unseen, skip
 from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.crd import build_crd
-from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.api.pruned.cluster import STATE_KINDS, Cluster, Kind
 from gpushare.cli.cluster.access import Access, check_namespace
 from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.exit_codes import CommandError, Exit
@@ -35,7 +35,7 @@ _STYLES = {
     Severity.INFO: "cyan",
     Severity.OK: "green",
 }
-_PARTS = [kind for kind in Kind if kind is not Kind.DEPLOYMENTS]
+_PARTS = [kind for kind in STATE_KINDS if kind is not Kind.DEPLOYMENTS]
 """The others are read with the installation."""
 _NOT_KEPT = Unseen("A snapshot does not contain it")
 
@@ -47,7 +47,7 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
     searched for where it is None.
     """
     if access.snapshot is not None:
-        cluster = access.read(*Kind)
+        cluster = access.read(*STATE_KINDS)
         unseen: dict[str, Unseen] = {}
         seen, now = observe_cluster(cluster), cluster.taken_at
         found = [

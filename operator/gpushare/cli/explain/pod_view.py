@@ -19,7 +19,7 @@ from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.pod_shape import parse_pod_shape
-from gpushare.api.pruned.cluster import Cluster, Kind, Subject
+from gpushare.api.pruned.cluster import STATE_KINDS, Cluster, Kind, Subject
 from gpushare.cli.cluster.access import Access, check_namespace
 from gpushare.cli.cluster.basis import OF_STACKS, build_answer
 from gpushare.cli.cluster.snapshot import observe_cluster
@@ -50,7 +50,7 @@ _LACKS = {
 def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
     """Explain the pod. Raises `CommandError` for an unknown one."""
     where = access.find_namespace(namespace)
-    cluster = access.read_about(Subject(Kind.PODS, name, where), *Kind)
+    cluster = access.read_about(Subject(Kind.PODS, name, where), *STATE_KINDS)
     raw = _find_pod(cluster, where, name)
     seen, around, waiting = _observe(cluster)
     every = [*seen.unbound, *(pod for pods in seen.snapshot.pods.values() for pod in pods)]
@@ -82,7 +82,7 @@ def explain_manifests(access: Access, given: Sequence[Given], namespace: str | N
     """Explain the pods in manifests. Raises `CommandError` for what is no pod."""
     templates, skipped = find_pod_templates(given)
     default = access.find_namespace(namespace)
-    cluster = access.read(*Kind)
+    cluster = access.read(*STATE_KINDS)
     seen, around, _ = _observe(cluster)
     objects = []
     for template in templates:

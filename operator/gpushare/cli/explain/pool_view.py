@@ -14,7 +14,7 @@ from gpushare.analysis.explain.pools import (
 )
 from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
 from gpushare.api.pool import UnreadablePool
-from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.api.pruned.cluster import STATE_KINDS, Cluster
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import OF_STACKS, build_answer
 from gpushare.cli.cluster.snapshot import observe_pools
@@ -37,7 +37,7 @@ MAX_SHOWN = 3
 
 def explain_one_pool(access: Access, name: str) -> Answer:
     """Explain the pool. Raises `CommandError` for an unknown one."""
-    cluster = access.read(*Kind)
+    cluster = access.read(*STATE_KINDS)
     seen = observe_pools(cluster)
     pools = {pool.name: pool for pool in seen.snapshot.pools}
     unreadable = {pool.name: pool for pool in seen.unreadable}
@@ -98,6 +98,8 @@ def _describe(
         "nodes": {**status.nodes.model_dump(by_alias=True), "releasing": explained.releasing},
         "groups": [_describe_group(group) for group in explained.groups],
         "outOfService": list(explained.out_of_service),
+        # Since when nodes are idle only the controller knows.
+        "recommendation": pool.status.recommendation and pool.status.recommendation.message,
         "planHash": status.plan.hash if status.plan is not None else None,
         "planSummary": status.plan.summary if status.plan is not None else None,
         "waiting": [describe_waiting(each) for each in waiting],
@@ -172,7 +174,9 @@ def _build_facts(document: Json) -> Iterator[Fact]:
     nodes = document["nodes"]
     states = ("updating", "waiting", "blocked", "failed")
     counts = [f"{nodes[state]} {state}" for state in states if nodes[state]]
-    yield "Nodes", ", ".join([f"{nodes['ready']} of {nodes['matched']} ready", *counts])
+    size = f" (size {nodes['summary']})" if "/" in nodes["summary"] else ""
+    ready = f"{nodes['ready']} of {nodes['matched']} ready{size}"
+    yield "Nodes", ", ".join([ready, *counts])
     trouble = ""
     if document["deleting"]:
         nodes_are = "node is" if nodes["releasing"] == 1 else "nodes are"
@@ -184,6 +188,8 @@ def _build_facts(document: Json) -> Iterator[Fact]:
         trouble = "the current spec has not been processed yet"
     if trouble:
         yield "Controller", Styled(trouble, "yellow")
+    if document["recommendation"]:
+        yield "Next move", document["recommendation"]
     if document["outOfService"]:
         yield "Unavailable", ", ".join(document["outOfService"])
     if document["planHash"]:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import orjson
 import yaml
 
-from gpushare.api.documents import Document, parse_documents
+from gpushare.api.documents import Document, parse_documents, parse_values
 from gpushare.cli.exit_codes import CommandError, Exit
 
 Json = dict[str, Any]
@@ -26,10 +27,22 @@ class ManifestFile:
 
     def parse(self) -> tuple[Document, ...]:
         """Parse the file's documents. Raises `CommandError` where it is no manifest."""
-        try:
+        with self._checking():
             documents = parse_documents(self.text)
-            # A value that is part of itself is YAML, and no manifest.
-            orjson.dumps([each.raw for each in documents], option=orjson.OPT_NON_STR_KEYS)
+            _check([each.raw for each in documents])
+        return documents
+
+    def parse_values(self) -> list[Any]:
+        """Parse the values of the documents alone. Raises as `parse` does."""
+        with self._checking():
+            values = parse_values(self.text)
+            _check(values)
+        return values
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        try:
+            yield
         except RecursionError as error:
             message = f"{self.shown} is not a manifest: it is nested too deeply"
             raise CommandError(Exit.MANIFEST, message) from error
@@ -37,7 +50,11 @@ class ManifestFile:
             hint = ". Render the template first" if "{{" in self.text else ""
             message = f"{self.shown} is not a manifest: {error}{hint}"
             raise CommandError(Exit.MANIFEST, message) from error
-        return documents
+
+
+def _check(values: list[Any]) -> None:
+    # A value that is part of itself is YAML, and no manifest.
+    orjson.dumps(values, option=orjson.OPT_NON_STR_KEYS)
 
 
 def read_manifest_files(paths: Sequence[Path], *, recursive: bool) -> tuple[ManifestFile, ...]:
@@ -99,11 +116,7 @@ def read_objects(paths: Sequence[Path], *, recursive: bool = False) -> tuple[Giv
     Raises `CommandError` for what is no manifest, and for a file that can't be read.
     """
     files = read_manifest_files(paths, recursive=recursive)
-    found = tuple(
-        given
-        for file in files
-        for given in _flatten([document.raw for document in file.parse()], file.shown)
-    )
+    found = tuple(given for file in files for given in _flatten(file.parse_values(), file.shown))
     if not found:
         listed = ", ".join(file.shown for file in files)
         raise CommandError(Exit.MANIFEST, f"{listed} is not a manifest: it is empty")

@@ -11,7 +11,7 @@ from gpushare.analysis.inspect.pools import (
     view_pools,
 )
 from gpushare.api.pool import UnreadablePool
-from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.api.pruned.cluster import STATE_KINDS, Cluster
 from gpushare.cli.cluster.access import Access, check_namespace
 from gpushare.cli.cluster.basis import OF_STACKS, build_unread_lines, describe_unread
 from gpushare.cli.cluster.snapshot import observe_pools
@@ -36,7 +36,7 @@ BAR = 20
 
 def inspect_pools(access: Access, namespace: str | None) -> Answer:
     """Show the pools; of the pods that wait, only those in `namespace`, if given."""
-    cluster = access.read(*Kind)
+    cluster = access.read(*STATE_KINDS)
     check_namespace(cluster, namespace)
     seen = observe_pools(cluster)
     view = view_pools(seen, cluster.taken_at)

@@ -1,4 +1,4 @@
-"""Runs `gpushare approve`, `start-now` and `retry`."""
+"""Runs `gpushare approve`, `start-now`, `retry` and `recommend --accept`."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ from gpushare.analysis.approve_and_retry import (
     explain_no_pool,
     find_pool_of,
     find_pool_to_join,
+    find_recommending,
+    judge_accepted_move,
     judge_approval,
     judge_node_retry,
     judge_pool_retry,
@@ -87,6 +89,26 @@ async def start_pool_now(write: Write, name: str, seen_hash: str) -> Answer:
                 path = _path(Kind.POOLS, name)
                 await send(annotate(api, path, raw, key, requested.value, dry_run=write.dry_run))
             return _answer(write, f"pool/{name}", key, requested, pool.start_now)
+
+        return await _insist(say, Kind.POOLS)
+
+
+async def accept_move(write: Write, seen_hash: str) -> Answer:
+    """Run `recommend --accept`. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    key = names.ANNOTATION_ACCEPT_MOVE
+    async with await write.access.connect() as api:
+
+        async def say() -> Answer:
+            cluster = await read_cluster(api, (Kind.POOLS,), datetime.now(UTC))
+            pools, _ = parse_pools(cluster.pools or ())
+            name = find_recommending(pools, seen_hash)
+            raw = await _read(api, Kind.POOLS, name)
+            pool = _parse_pool(raw)
+            requested = judge_accepted_move(pool, seen_hash)
+            if requested.value:
+                path = _path(Kind.POOLS, name)
+                await send(annotate(api, path, raw, key, requested.value, dry_run=write.dry_run))
+            return _answer(write, f"pool/{name}", key, requested, pool.accept_move)
 
         return await _insist(say, Kind.POOLS)
 

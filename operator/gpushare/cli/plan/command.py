@@ -1,4 +1,4 @@
-"""Defines the commands `plan`, `approve`, `start-now` and `retry` and their options."""
+"""Defines `plan`, `approve`, `start-now`, `recommend` and `retry`, and their options."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -57,6 +57,14 @@ def add_plan_commands(app: typer.Typer) -> None:
         start-now training --plan 3f2a9c0d1e4b --dry-run
         """,
     )(options.writes_cluster(start_now))
+    app.command(
+        cls=CommandWithExamples,
+        epilog="""
+        recommend
+        recommend --accept 3f2a9c0d1e4b
+        recommend --accept 3f2a9c0d1e4b --dry-run
+        """,
+    )(options.writes_cluster(recommend))
     app.command(
         cls=CommandWithExamples,
         epilog="""
@@ -170,6 +178,33 @@ def start_now(
     from gpushare.cli.plan.approval import Write, start_pool_now
 
     return asyncio.run(start_pool_now(Write(access, dry_run=dry_run), pool, plan_hash))
+
+
+def recommend(
+    access: "Access",
+    accept: Annotated[
+        str, typer.Option("--accept", metavar="<hash>", help="Accept the move with this hash.")
+    ] = "",
+    dry_run: DryRun = False,
+) -> "Answer":
+    """Show which idle nodes would move to pools where pods wait, and accept a move.
+
+    Only pools with spec.demand take part. With --accept, writes the hash, and since when the move
+    is recommended, to the annotation gpushare.io/accept-move of the pool, as field manager
+    gpushare-cli: the node then moves by the usual change, unless a pod comes first. It counts for
+    this move only.
+    """
+    if dry_run and not accept:
+        raise typer.BadParameter("requires --accept", param_hint="--dry-run")
+    if not accept:
+        from gpushare.cli.plan.recommend import list_recommendations
+
+        return list_recommendations(access)
+    import asyncio
+
+    from gpushare.cli.plan.approval import Write, accept_move
+
+    return asyncio.run(accept_move(Write(access, dry_run=dry_run), accept))
 
 
 def retry(

@@ -108,8 +108,8 @@ def simulate(
     such as those of 200 equal nodes over three pools; of more only some.
 
     With --free, the fewest units are found whose move gives one more pod a card of the pool, and
-    where each moved pod would run. A pod without a controller is never moved.
-    PodDisruptionBudgets are not read: an eviction keeps them.
+    where each moved pod would run. A pod without a controller is never moved, nor one that
+    PodDisruptionBudgets keep now.
 
     How many pods run and which stay pending is simulated, not on which node each runs.
     docs/simulate.md lists what is not modelled.

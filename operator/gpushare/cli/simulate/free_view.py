@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpushare.analysis.effective_settings import ROUTED_BY
+from gpushare.analysis.placement.disruption_budget import parse_disruption_budget
 from gpushare.analysis.placement.free import find_moves
+from gpushare.api.pruned.cluster import Kind
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import OF_STACKS, build_answer
 from gpushare.cli.errors.failures import build_unknown
@@ -15,17 +17,24 @@ from gpushare.cli.simulate.view import ask, describe_placement
 
 Json = dict[str, Any]
 
+_LACKS = {
+    **OF_STACKS,
+    Kind.PODDISRUPTIONBUDGETS: "PodDisruptionBudgets are unknown: they may keep a pod that would "
+    "have to move",
+}
+
 
 def find_free(access: Access, pool: str, units: int) -> Answer:
     """Find the moves that give a pod of so many `units` a card of `pool`.
 
     Raises `CommandError`, and what `errors_as_sentences` knows.
     """
-    asked = ask(access, (), Wanted())
+    asked = ask(access, (), Wanted(), Kind.PODDISRUPTIONBUDGETS)
     known = [each.name for each in asked.snapshot.pools]
     if pool not in known:
         raise build_unknown("pool", pool, known)
-    answer = find_moves(asked.observed, pool, units)
+    budgets = tuple(map(parse_disruption_budget, asked.cluster.poddisruptionbudgets))
+    answer = find_moves(asked.observed, pool, units, budgets)
     freed = answer.freed
     document = {
         "pool": pool,
@@ -40,8 +49,8 @@ def find_free(access: Access, pool: str, units: int) -> Answer:
             "moved": [describe_placement(each) for each in freed.moved],
         },
     }
-    setup = asked.seen.known
-    return build_answer(document, _build_page, asked.cluster, OF_STACKS, setup, ROUTED_BY)
+    lacks, setup = OF_STACKS if answer.fits else _LACKS, asked.seen.known
+    return build_answer(document, _build_page, asked.cluster, lacks, setup, ROUTED_BY)
 
 
 def _build_page(document: Json, wide: bool) -> Iterator[Line]:
@@ -52,7 +61,8 @@ def _build_page(document: Json, wide: bool) -> Iterator[Line]:
         return
     if freed is None:
         yield (Styled(f"No move of a few pods gives {pod} a card", "bold"),)
-        yield ("Only pods with a controller are moved, and only where each of them runs again",)
+        told = "it has a controller, its PodDisruptionBudget allows it now, and it runs again"
+        yield (f"A pod is moved only if {told}",)
         return
     told = f"{freed['units']} {document['unit']} would have to move for {pod}"
     yield (Styled(told, "bold"),)

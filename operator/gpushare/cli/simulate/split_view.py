@@ -63,7 +63,8 @@ def _claim(pool: Pool, members: Mapping[str, str], nodes: Mapping[str, Node]) ->
         cards=old.cards,
         scaling=old.scaling,
     )
-    return pool.model_copy(update={"spec": pool.spec.model_copy(update={"nodes": excluding})})
+    spec = pool.spec.model_copy(update={"nodes": excluding, "demand": None})
+    return pool.model_copy(update={"spec": spec})
 
 
 def _build_manifest(pool: Pool) -> Json:

@@ -22,7 +22,7 @@ from gpushare.analysis.placement.what_if import (
     read_shapes,
 )
 from gpushare.api.k8s.namespace import parse_namespace
-from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.api.pruned.cluster import STATE_KINDS, Cluster, Kind
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.basis import OF_STACKS, build_answer
 from gpushare.cli.cluster.snapshot import observe_cluster, observe_pools, with_pools
@@ -65,11 +65,11 @@ class SimulateInput:
         return with_pools(snapshot, self.given.pools) if self.given is not None else snapshot
 
 
-def ask(access: Access, pools: Sequence[Given], wanted: Wanted) -> SimulateInput:
-    """Read the cluster, and what a user gave. Raises `CommandError`, and what
+def ask(access: Access, pools: Sequence[Given], wanted: Wanted, *more: Kind) -> SimulateInput:
+    """Read the cluster, with `more` kinds, and what a user gave. Raises `CommandError`, and what
     `errors_as_sentences` knows."""
     new = list_wanted(wanted, access.find_namespace(wanted.namespace) if wanted.objects else "")
-    return build_input(access.read(*Kind), pools, new)
+    return build_input(access.read(*STATE_KINDS, *more), pools, new)
 
 
 def build_input(

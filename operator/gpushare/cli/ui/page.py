@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.api.pruned.cluster import STATE_KINDS, Cluster
 from gpushare.cli.cluster.access import Access
 from gpushare.cli.cluster.objects import read_cluster
 from gpushare.cli.output.answer import print_note, print_text
@@ -35,7 +35,7 @@ class LiveCluster:
             connected = await self._access.connect()
             self._api = await self._connection.enter_async_context(connected)
         try:
-            return await read_cluster(self._api, tuple(Kind), datetime.now(UTC))
+            return await read_cluster(self._api, STATE_KINDS, datetime.now(UTC))
         except Exception:
             # With the next reading the kubeconfig is read again: it may be fixed by then.
             await self.aclose()

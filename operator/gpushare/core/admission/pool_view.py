@@ -1,7 +1,6 @@
 """A pool as admission sees it: what it offers, to which pods, and its free memory."""
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
@@ -31,6 +30,7 @@ from gpushare.api.selector import LabelSelector, Scaling, SelectorOperator
 from gpushare.api.status import NodeLabels, PoolCapacity
 from gpushare.api.workloads import Binding, Selection
 from gpushare.core.capacity.node_capacity import MIB_PER_GIB
+from gpushare.core.capacity.room import Room
 from gpushare.editions.edition import Mode
 from gpushare.editions.registry import find_mode, get_mode
 from gpushare.names import Reason
@@ -39,30 +39,6 @@ Labels = tuple[tuple[str, str], ...]
 MOST_REQUIREMENTS = 50
 """Of a node affinity that is compared with what pools publish: who writes more must not hold up the
 pods of others."""
-
-
-@dataclass(frozen=True)
-class Room:
-    """The free GPU memory of a pool, in units of the device plugin, which are those of pods'
-    requests."""
-
-    free_blocks: tuple[tuple[int, int], ...] = ()
-    """Cards by their free memory: (memory, number of cards), largest first."""
-    pending: int = 0
-    """Memory that pods ask for which have no card yet."""
-    requested: int = 0
-    """Memory that all pods ask for."""
-    total: int = 0
-    largest_card: int = 0
-    """0 where that is not known."""
-    unit: str = "GiB"
-    free_pods: int | None = None
-    """Number of pods that the cards can still take; None where only memory limits it."""
-
-    @cached_property
-    def free(self) -> int:
-        """The free memory less what is asked for; below 0 where that is more."""
-        return sum(size * cards for size, cards in self.free_blocks) - self.pending
 
 
 @dataclass(frozen=True)
@@ -100,9 +76,9 @@ class PoolView:
 
     def with_room(self, room: Room) -> "PoolView":
         """Return the view with other free memory, and with the derived values that it has."""
-        view = copy(self)
-        # Frozen, but for this moment. No derived value depends on the room.
-        object.__setattr__(view, "room", room)
+        view = object.__new__(PoolView)
+        # No derived value depends on the room.
+        view.__dict__.update(self.__dict__, room=room)
         return view
 
     def without_pending(self, units: int) -> "PoolView":

@@ -10,7 +10,8 @@ from gpushare import names
 from gpushare.api.k8s.gpu_request import count_per_card
 from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.core.admission.decision import NONE_LOST, Lost, build_annotation
-from gpushare.core.admission.pool_view import PoolView, Room
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.capacity.room import Room
 from gpushare.editions.registry import EDITIONS
 from gpushare.names import Reason
 

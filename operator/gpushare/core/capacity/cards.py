@@ -33,6 +33,11 @@ class CardMemory:
         is_closed = self.is_unhealthy or self.free_pods == 0
         return 0 if is_closed else max(self.total - self.used, 0)
 
+    def hold(self, units: int) -> "CardMemory":
+        """Return the card with one more pod on it, which holds so many units."""
+        left = None if self.free_pods is None else max(self.free_pods - 1, 0)
+        return CardMemory(self.total, self.used + units, left, self.is_unhealthy)
+
 
 def measure_cards(
     node: Node, pods: Collection[Pod], unhealthy: Collection[int] = ()

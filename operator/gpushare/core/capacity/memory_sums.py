@@ -4,7 +4,6 @@ Amounts are in the device plugin's unit until they are summed up: GiB, or MiB wh
 with `--memory-unit=MiB`. A node whose plugin uses another unit than the rest is converted.
 """
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -36,6 +35,8 @@ class Memory:
 
     unit: str = "GiB"
     """The unit of all sums: the smallest in which one of the nodes counts."""
+    usual_unit: MemoryUnit = "GiB"
+    """The unit in which most of the nodes count."""
     gpus: int = 0
     total: int = 0
     allocated: int = 0
@@ -79,11 +80,12 @@ class MemorySums:
         if pod.gpu_memory and find_cause_of_its_own(pod) is None:
             _count(self._waiting, (read_amount(pod), find_end(pod)), times)
 
-    def sum_up(self, now: datetime) -> Memory:
+    def sum_up(self, now: datetime, *, with_free: bool = True) -> Memory:
         """Return the sums of the nodes' memory, and of the demand at `now`.
 
         A card's free memory is stranded if it is less than the pool's median pod requests of one
         card. Waiting pods, and those on a node that offers no memory, count in most nodes' unit.
+        Without `with_free` both figures of free memory stay 0: they are half of the work.
         """
         usual = self.usual_unit
         unit = min(
@@ -95,37 +97,43 @@ class MemorySums:
             for own, sums in self._by_unit.items()
             if sums.count
         ]
-        asked: Counter[int] = Counter()
-        free: Counter[int] = Counter()
-        own = find_own_taints(sum((Counter(sums.taints) for sums, _ in scaled), Counter()))
+        gpus = total = allocated = requested = 0
         for sums, factor in scaled:
-            asked.update({amount * factor: n for amount, n in sums.requests.items()})
-            for taints, blocks in sums.free_blocks.items():
-                if own.issuperset(taints):
-                    free.update({amount * factor: n for amount, n in blocks.items()})
-        requested = sum(sums.requested * factor for sums, factor in scaled)
+            gpus += sums.gpus
+            total += sums.total * factor
+            allocated += sums.allocated * factor
+            requested += sums.requested * factor
+        asked: dict[int, int] = {}
         per_usual = MIB_PER_UNIT[usual] // MIB_PER_UNIT[unit]
-        sizes = {
-            NodeSize(cards, memory * factor // per_usual, is_extended, compute, host)
-            for sums, factor in scaled
-            for cards, memory, is_extended, compute, host in sums.sizes
-        }
-        is_extended = any(size.is_extended for size in sizes)
-        for (wanted, end), n in self._waiting.items():
-            if not is_over(end, now) and fits_any(wanted, sizes):
-                per_card, _ = wanted.count_per_card(is_extended=is_extended)
-                asked[per_card * per_usual] += n
-                requested += wanted.memory * per_usual * n
+        if self._waiting:
+            sizes = {
+                NodeSize(cards, memory * factor // per_usual, is_extended, compute, host)
+                for sums, factor in scaled
+                for cards, memory, is_extended, compute, host in sums.sizes
+            }
+            is_extended = any(size.is_extended for size in sizes)
+            for (wanted, end), n in self._waiting.items():
+                if not is_over(end, now) and fits_any(wanted, sizes):
+                    per_card, _ = wanted.count_per_card(is_extended=is_extended)
+                    _add(asked, [(per_card * per_usual, n)])
+                    requested += wanted.memory * per_usual * n
+        requested = min(requested, MAX_FIGURE)
+        if not with_free:
+            return Memory(unit, usual, gpus, total, allocated, requested)
+        free: dict[int, int] = {}
+        taints: dict[tuple[Taint, ...], int] = {}
+        for sums, _ in scaled:
+            _add(taints, sums.taints.items())
+        own = find_own_taints(taints)
+        for sums, factor in scaled:
+            _add(asked, [(amount * factor, n) for amount, n in sums.requests.items()])
+            for tainted, blocks in sums.free_blocks.items():
+                if own.issuperset(tainted):
+                    _add(free, [(amount * factor, n) for amount, n in blocks.items()])
         median = _find_median(asked)
-        return Memory(
-            unit=unit,
-            gpus=sum(sums.gpus for sums, _ in scaled),
-            total=sum(sums.total * factor for sums, factor in scaled),
-            allocated=sum(sums.allocated * factor for sums, factor in scaled),
-            requested=min(requested, MAX_FIGURE),
-            largest_free=max(free, default=0),
-            stranded=sum(amount * n for amount, n in free.items() if amount < median),
-        )
+        stranded = sum(amount * n for amount, n in free.items() if amount < median)
+        largest = max(free, default=0)
+        return Memory(unit, usual, gpus, total, allocated, requested, largest, stranded)
 
 
 @dataclass(slots=True)
@@ -169,6 +177,11 @@ class _Sums:
 
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+def _add(counts: dict[Key, int], more: Iterable[tuple[Key, int]]) -> None:
+    for key, count in more:
+        counts[key] = counts.get(key, 0) + count
 
 
 def _count_all(counts: dict[Key, int], keys: Iterable[Key], times: int) -> None:

@@ -12,7 +12,7 @@ from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.k8s.resources.host import UNLIMITED, HostResources
 from gpushare.api.k8s.taint import Taint, Tolerations
-from gpushare.core.capacity.cards import count_used, measure_cards
+from gpushare.core.capacity.cards import CardMemory, count_used, measure_cards
 from gpushare.core.capacity.demand import NodeSize, read_amount
 from gpushare.core.capacity.taints import list_untolerated
 from gpushare.editions.registry import EDITIONS, find_edition
@@ -79,7 +79,15 @@ def observe_node_capacity(
     unhealthy: Collection[int] = (),
     tolerations: Tolerations = (),
 ) -> NodeCapacity:
-    """Measure the capacity of `node`, on which `pods` run, with these `unhealthy` cards.
+    """Measure the capacity of `node`, on which `pods` run, with these `unhealthy` cards."""
+    cards = measure_cards(node, pods, unhealthy)
+    return sum_node_capacity(node, pods, cards, tolerations)
+
+
+def sum_node_capacity(
+    node: Node, pods: Sequence[Pod], cards: Sequence[CardMemory], tolerations: Tolerations = ()
+) -> NodeCapacity:
+    """Sum the capacity of `node`, on which `pods` run, over its measured `cards`.
 
     A card that is allocated twice has nothing free, and all that pods hold of it counts. Without
     its device plugin a node still shows its number of cards, but no memory. `tolerations` are those
@@ -87,16 +95,16 @@ def observe_node_capacity(
     """
     total = node.allocatable.get(names.RESOURCE_GPU_MEMORY, 0)
     gpus = node.gpu_count if total else _count_whole_cards(node)
-    used = count_used(pods)
     asking = [pod for pod in pods if pod.gpu_memory and pod.is_live]
-    cards = measure_cards(node, pods, unhealthy)
+    used = count_used(asking)
     edition = find_edition(node.labels)
     is_extended = edition is not None and EDITIONS[edition].has_scheduler_extender
     takes_pods = node.ready and not node.unschedulable
-    unrequested = total - sum(pod.gpu_memory for pod in asking)
-    free = _limit([card.free for card in cards], unrequested) if takes_pods else ()
-    is_limited = bool(free) and cards[0].free_pods is not None
-    free_pods = [card.free_pods or 0 for card, block in zip(cards, free, strict=False) if block]
+    requested = sum([pod.gpu_memory for pod in asking])
+    free = _limit([card.free for card in cards], total - requested) if takes_pods else ()
+    free_pods = None
+    if free and cards[0].free_pods is not None:
+        free_pods = sum([card.free_pods or 0 for card, n in zip(cards, free, strict=True) if n])
     held_cards = used
     if cards:
         # A pod that the node is too small for never starts there: somebody set its nodeName.
@@ -104,14 +112,15 @@ def observe_node_capacity(
         holding = [p for p in asking if p.phase != "Pending" or read_amount(p).fits(size)]
         if len(holding) < len(asking):
             asking, held_cards = holding, count_used(holding)
+            requested = sum([pod.gpu_memory for pod in holding])
     is_known = node.gpu_count > 0
     return NodeCapacity(
         gpus,
         total,
         sum([n for card, n in held_cards.items() if card < node.gpu_count or not is_known]),
-        sum([pod.gpu_memory for pod in asking]),
+        requested,
         free,
-        sum(free_pods) if is_limited else None,
+        free_pods,
         tuple([pod.gpu_memory_per_card(is_extended=is_extended) for pod in asking]),
         used,
         cards[0].total if cards else 0,
@@ -124,7 +133,9 @@ def observe_node_capacity(
 
 
 def _limit(blocks: Sequence[int], limit: int) -> tuple[int, ...]:
-    """Cut `blocks` so that their sum is at most `left`, the smallest first."""
+    """Cut `blocks` so that their sum is at most `limit`, the smallest first."""
+    if sum(blocks) <= limit:
+        return tuple(blocks)
     limited = [0] * len(blocks)
     for card in sorted(range(len(blocks)), key=lambda card: -blocks[card]):
         limited[card] = max(min(blocks[card], limit), 0)

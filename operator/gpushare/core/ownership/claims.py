@@ -1,6 +1,6 @@
 """Decides which nodes a pool claims, and which pool gets a node that several claim."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpushare import names
@@ -82,13 +82,39 @@ class Claim:
     losers: tuple[Pool, ...] = ()
 
 
-def decide_claim(node: Node, owner: str | None, pools: Sequence[Pool]) -> Claim | None:
-    """Decide which of `pools` gets `node`, which belongs to `owner` now; None where none claims it.
+def list_acting(
+    candidates: Iterable[Pool], cardless: Collection[str], owner: str | None
+) -> list[Pool]:
+    """List the `candidates` that may take a node which belongs to `owner` now.
+
+    A pool that turned to observing keeps its nodes; one that never had them takes none.
+    """
+    acting = (pool for pool in candidates if not pool.observes or pool.name == owner)
+    return [pool for pool in acting if pool.name not in cardless]
+
+
+def list_claimants(node: Node, pools: Iterable[Pool]) -> list[Pool]:
+    """List which of `pools` claim `node`."""
+    return [pool for pool in pools if not pool.deleting and is_member(pool.spec.nodes, node)]
+
+
+def decide_claim(
+    node: Node, owner: str | None, pools: Iterable[Pool], assigned: str | None = None
+) -> Claim | None:
+    """Decide which of `pools` gets `node`, which belongs to `owner` now; None where none does.
 
     The higher priority wins; equal priorities keep the current owner, so that a new pool takes
-    no node away; without an owner the older pool wins.
+    no node away; without an owner the older pool wins. Where a pool with a size claims the node,
+    it gets the one that it is `assigned` to; empty where that is none. Then only pools without a
+    size lose a claim.
     """
-    claimants = [pool for pool in pools if not pool.deleting and is_member(pool.spec.nodes, node)]
+    claimants = list_claimants(node, pools)
+    if assigned is not None:
+        winner = next((pool for pool in claimants if pool.name == assigned), None)
+        losers = (pool for pool in claimants if pool.spec.nodes.size is None)
+        if winner is None:
+            return None
+        return Claim(winner, tuple(pool for pool in losers if pool is not winner))
     if not claimants:
         return None
     ranked = sorted(

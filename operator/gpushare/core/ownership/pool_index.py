@@ -14,7 +14,8 @@ class PoolIndex:
         self._by_label: defaultdict[tuple[str, str], list[Pool]] = defaultdict(list)
         self._by_name: defaultdict[str, list[Pool]] = defaultdict(list)
         self._others: list[Pool] = []
-        for pool in pools:
+        self.pools = tuple(pools)
+        for pool in self.pools:
             nodes = pool.spec.nodes
             for name in nodes.named:
                 self._by_name[name].append(pool)

@@ -192,6 +192,8 @@ def _list_labels(context: NodeContext, pool: Pool) -> str:
 def plan_lost_claim(node: str, winner: Pool, loser: Pool) -> NodePlan:
     if winner.spec.priority > loser.spec.priority:
         why = f"its priority is higher ({winner.spec.priority} > {loser.spec.priority})"
+    elif winner.spec.priority < loser.spec.priority:
+        why = "it is one of the spec.nodes.size.min nodes of that pool"
     else:
         why = "at equal priority the first or older pool keeps a node"
     message = (

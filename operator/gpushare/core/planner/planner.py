@@ -25,6 +25,7 @@ from gpushare.core.planner.node_predicate import is_relevant, list_label_keys
 from gpushare.core.planner.pool_plans import IN_SERVICE, UNKNOWN, Member, PoolPlans, Service
 from gpushare.core.planner.pool_windows import find_next_edge, list_due, refresh_windows
 from gpushare.core.planner.requeue import RequeueQueue
+from gpushare.core.planner.sizing import Sizing
 from gpushare.core.planner.starts import StartRequest
 from gpushare.core.planner.task import Task, list_tasks
 from gpushare.core.rollout.budget import refuse_join
@@ -45,8 +46,9 @@ class Planner:
 
     Beside the plans it remembers only what follows from the last snapshots: which pools hold a node
     (`_entered`), which nodes pools must still give back (`releases`), when nodes are due again
-    (`_requeue`), and of each pool what need not be asked again (`PoolPlans.answers`, `stops`,
-    `windows`) or has yet to be told (`moved`, `is_stale`).
+    (`_requeue`), since when nodes of pools with a size are idle, and pods wait (`_sizing`), and of
+    each pool what need not be asked again (`PoolPlans.answers`, `stops`, `windows`) or has yet to
+    be told (`moved`, `is_stale`).
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Planner:
         """Nodes whose plans the last pass may have changed."""
         self.releases = Releases()
         self._requeue = RequeueQueue()
+        self._sizing = Sizing(memory_unit)
 
     def update(
         self, snapshot: ClusterSnapshot, changed: Collection[str] | None, now: datetime
@@ -101,9 +104,14 @@ class Planner:
             self.seen.update(self._entered)
             self._begin_anew()
             changed = snapshot.nodes.keys()
+        # Before it judges windows again: that they have changed is news for all nodes.
+        due = set(list_due(self.plans_by_pool, now))
+        snapshot, changed = self._sizing.assign(snapshot, changed, self._refresh_windows, now)
         ctx = self.build_context(snapshot, now)
-        decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
-        dues = self._requeue.find_next(), find_next_edge(self.plans_by_pool)
+        changed = {*changed, *self._requeue.take_due(now)}
+        decisions = list(self._decide(snapshot, changed, due, ctx))
+        edge = find_next_edge(self.plans_by_pool)
+        dues = self._requeue.find_next(), edge, self._sizing.moves_due
         return Plan(
             decisions=tuple(decisions),
             release=tuple(p for p in self._deleting if self._is_over(p, now)),
@@ -124,7 +132,7 @@ class Planner:
     # The order of a pass.
 
     def _decide(
-        self, snapshot: ClusterSnapshot, changed: set[str], ctx: ReconcileContext
+        self, snapshot: ClusterSnapshot, changed: set[str], due: set[str], ctx: ReconcileContext
     ) -> Iterator[NodeDecision]:
         """Plan each changed node, then decide pool by pool what depends on all nodes of the pool.
 
@@ -157,7 +165,7 @@ class Planner:
                 self.plans_by_pool[pool].forget(name)
             if entered:
                 self._entered[name] = frozenset(entered)
-        touched.update(list_due(self.plans_by_pool, ctx.now))
+        touched.update(due, list_due(self.plans_by_pool, ctx.now))
         for pool in sorted(touched | planned.keys()):
             planned_in = contexts.get(pool) or self._narrow_context(ctx, snapshot, pool)
             yield from self._decide_pool(pool, planned[pool], snapshot, planned_in)
@@ -196,12 +204,18 @@ class Planner:
         if (pool is None or pool.acts) and name not in snapshot.unrecorded_pools:
             yield from self._admit(name, planned, snapshot, ctx)
 
+    def _refresh_windows(self, pool: Pool, snapshot: ClusterSnapshot, now: datetime) -> PoolPlans:
+        pool_plans = self._plans_of(pool.name)
+        refresh_windows(pool_plans, pool, snapshot, self._timing, now)
+        return pool_plans
+
     def _narrow_context(
         self, ctx: ReconcileContext, snapshot: ClusterSnapshot, pool: str
     ) -> ReconcileContext:
         """Return `ctx` with what holds for one pool alone: its halt, and what closes it."""
         pool_plans, found = self._plans_of(pool), self._pools.get(pool)
-        refresh_windows(pool_plans, found, snapshot, self._timing, ctx.now)
+        if found is not None:
+            self._refresh_windows(found, snapshot, ctx.now)
         acts = found is not None and found.acts and not found.deleting
         windows = pool_plans.windows
         closed = windows if windows is not None and windows.lets_go else None
@@ -459,6 +473,7 @@ class Planner:
         self._entered.clear()
         self.releases = Releases()
         self._requeue = RequeueQueue()
+        self._sizing.start_over(self._index, self.plans_by_pool)
 
     def _plans_of(self, pool: str) -> PoolPlans:
         if (found := self.plans_by_pool.get(pool)) is None:

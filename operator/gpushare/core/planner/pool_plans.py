@@ -16,6 +16,7 @@ from gpushare.core.planner.starts import StartRequest
 from gpushare.core.rollout.budget import RolloutProgress
 from gpushare.core.rollout.change_kinds import ChangeKind
 from gpushare.core.rollout.window_state import WindowState
+from gpushare.core.sizing.moves import IdleNodeMove
 from gpushare.core.snapshot.actions import Halt, NodePlan, NodeState
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.names import Reason
@@ -137,6 +138,10 @@ class PoolPlans:
         """Nodes whose plan changed since `take_waits`, each with the reason last counted."""
         self.is_stale = True
         """Whether anything changed since the pool's status was built from this."""
+        self.shortage: tuple[str, ...] | None = None
+        """Pools that have the nodes which this one lacks for its minimum; None where none lacks."""
+        self.move: IdleNodeMove | None = None
+        """The idle node that moves to the pool next, or would."""
 
     def put(self, node: str, member: Member) -> None:
         """Replace what is known of a node."""
@@ -158,6 +163,11 @@ class PoolPlans:
             self._fold.remove(node)
             self._note(node, old, UNKNOWN)
             self._leave_queue(node, old)
+
+    def note_size(self, shortage: tuple[str, ...] | None, move: IdleNodeMove | None) -> None:
+        """Note what the pool lacks for its minimum, and the node that would move to it."""
+        self.is_stale |= (shortage, move) != (self.shortage, self.move)
+        self.shortage, self.move = shortage, move
 
     def _leave_queue(self, node: str, member: Member) -> None:
         if member.request is not None:

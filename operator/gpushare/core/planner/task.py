@@ -8,7 +8,12 @@ from gpushare.core.capacity.node_capacity import NodeCapacity, observe_node_capa
 from gpushare.core.capacity.taints import read_tolerations
 from gpushare.core.nodechange.reconcile_node import plan_node
 from gpushare.core.nodechange.releasing import plan_release
-from gpushare.core.ownership.claims import decide_claim, find_cardless_pools, find_owner
+from gpushare.core.ownership.claims import (
+    decide_claim,
+    find_cardless_pools,
+    find_owner,
+    list_acting,
+)
 from gpushare.core.ownership.releases import Releases
 from gpushare.core.planner.holds import plan_cardless, plan_lost_claim
 from gpushare.core.snapshot.actions import NodePlan
@@ -74,9 +79,8 @@ def list_tasks(
     if not context.unreadable:
         cardless = find_cardless_pools(node, records, seen.resource_slices, candidates)
         candidates = [pool for pool in candidates if pool.name not in cardless]
-    # A pool that turned to observing keeps its nodes; one that never had them takes none.
-    acting = [pool for pool in candidates if not pool.observes or pool.name == owner]
-    if claim := decide_claim(node, owner, acting):
+    acting = list_acting(candidates, cardless, owner)
+    if claim := decide_claim(node, owner, acting, context.assigned):
         yield claim.winner.name, Task(context, is_member=True)
         for loser in claim.losers:
             yield loser.name, plan_lost_claim(context.name, claim.winner, loser)
@@ -90,7 +94,7 @@ def list_tasks(
         if (
             pool.observes
             and pool.name != owner
-            and (claim := decide_claim(node, owner, [*acting, pool]))
+            and (claim := decide_claim(node, owner, [*acting, pool], context.assigned_observing))
         ):
             if claim.winner is pool:
                 yield pool.name, Task(context, is_member=True)

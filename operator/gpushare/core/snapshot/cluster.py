@@ -27,6 +27,8 @@ class ClusterSnapshot:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     """Pods by node."""
+    waiting_pods: Collection[Pod] = ()
+    """Pods that request GPUs and have no node."""
     jobs: Mapping[str, Mapping[str, Job]] = field(default_factory=dict)
     """Jobs of teardowns, by node and name."""
     plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)
@@ -48,6 +50,10 @@ class ClusterSnapshot:
     """Freeze of all pools."""
     unrecorded_pools: Collection[str] = frozenset()
     """Pools with a change of their spec that is not in their status yet: none begins anything."""
+    assigned: Mapping[str, str] = field(default_factory=dict)
+    """The pool of each node that a pool with a size claims, by node; empty where it is none."""
+    assigned_observing: Mapping[str, str] = field(default_factory=dict)
+    """The same if all pools acted that only observe."""
     acting_since: Mapping[str, datetime] = field(default_factory=dict)
     """Time since when the controller restores foreign changes of a pool's nodes, by pool that acts.
     """
@@ -64,6 +70,11 @@ class NodeContext:
     is_join_starting: bool = False
     """The change by which it joins begins just now."""
     refusal: Cause | None = None
+    assigned: str | None = None
+    """The pool that the node is assigned to, empty where that is none; None where no pool with a
+    size claims it."""
+    assigned_observing: str | None = None
+    """The same if all pools acted that only observe."""
     unreadable: str = ""
     """Why its records can't be read, so that the node is left alone; empty where they can."""
 
@@ -127,5 +138,7 @@ def build_node_context(snapshot: ClusterSnapshot, name: str) -> NodeContext:
         is_starting=snapshot.starting.get(name, False),
         is_join_starting=snapshot.starting.get(name) is False,
         refusal=snapshot.refusals.get(name),
+        assigned=snapshot.assigned.get(name),
+        assigned_observing=snapshot.assigned_observing.get(name),
         unreadable=unreadable,
     )

@@ -1,13 +1,14 @@
 """Builds a pool's status from the plans of its nodes: at most 16 KiB, and as much again of their
 labels, whatever its size."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
 from gpushare import names
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import ConflictPolicy, DeletionPolicy, Pool, UnreadablePool
+from gpushare.api.selector import PoolSize
 from gpushare.api.status import (
     ConditionStatus,
     Isolation,
@@ -28,6 +29,7 @@ from gpushare.core.rollout.contest import record_changes
 from gpushare.core.rollout.start_now import find_started
 from gpushare.core.snapshot.actions import NodePlan, NodeState
 from gpushare.core.snapshot.isolation import ContainerIsolation, NodeIsolation, sum_isolation
+from gpushare.core.status.move_status import build_recommendation
 from gpushare.core.status.plan_status import build_plan, count_bytes, fit, judge_rollout
 from gpushare.core.status.window_status import build_window
 from gpushare.names import Condition, Reason
@@ -82,6 +84,7 @@ def build_status(
         ready = False, Reason.WRITE_REFUSED, message
     nodes = NodeCounts(
         matched=total,
+        summary=_describe_size(total, pool.spec.nodes.size),
         ready=pool_plans.counts[NodeState.READY],
         updating=pool_plans.counts[NodeState.UPDATING],
         waiting=pool_plans.counts[NodeState.WAITING],
@@ -121,6 +124,7 @@ def build_status(
                 for node in pool_plans.under_way
             ),
         ),
+        recommendation=build_recommendation(pool, pool_plans.move, now),
         releasing=_build_releasing(pool, pool_plans, held, now),
         spec_changes=record_changes(pool, now),
     )
@@ -135,6 +139,12 @@ def build_unreadable_status(pool: UnreadablePool, now: datetime) -> PoolStatus:
     ready = _condition(pool, now, Condition.READY, False, Reason.SPEC_INVALID, message)
     others = (c for c in pool.status.conditions if c.type != Condition.READY)
     return pool.status.model_copy(update={"conditions": (ready, *others)})
+
+
+def _describe_size(total: int, size: PoolSize | None) -> str:
+    if size is None:
+        return str(total)
+    return f"{total}/{size.min}-{size.max}" if size.max is not None else f"{total}/{size.min}+"
 
 
 def is_capacity_due(pool: Pool, now: datetime) -> bool:
@@ -177,6 +187,8 @@ def _judge_ready(
         return False, Reason.SPEC_INVALID, pool.invalid_windows
     if pool_plans.contest is not None:
         return False, Reason.SPEC_CONTESTED, pool_plans.contest.message
+    if pool_plans.shortage is not None and first_plan is None:
+        return False, Reason.BELOW_MINIMUM, _describe_shortage(total, pool, pool_plans.shortage)
     if not total:
         return True, Reason.NO_NODES, NO_NODES
     if first_plan is None:
@@ -188,6 +200,18 @@ def _judge_ready(
         f"{_tell(first_plan, pool_plans)}"
     )
     return False, reason, message
+
+
+def _describe_shortage(total: int, pool: Pool, others: Collection[str]) -> str:
+    size = pool.spec.nodes.size
+    has = f"The pool has {total} nodes, and spec.nodes.size.min is {size.min if size else 0}"
+    if not others:
+        return f"{has}. Add nodes that match spec.nodes, or lower the minimum"
+    shown = ", ".join(sorted(others)[:SHOWN])
+    return (
+        f"{has}. Other nodes that match belong to pools that keep them: {shown}. Lower a minimum, "
+        "set spec.nodes.size of those pools, or raise spec.priority of this one"
+    )
 
 
 def _judge_labelled(pool_plans: PoolPlans) -> tuple[bool, Reason, str]:

@@ -78,6 +78,9 @@ class ControllerMetrics(Metrics):
         self.changes = shelf.counter(
             "changes_total", "Isolation changes of nodes, by their outcome.", "pool", "outcome"
         )
+        self.node_moves = shelf.counter(
+            "node_moves_total", "Idle nodes that moved to where pods wait.", "pool", "source"
+        )
         self.change_seconds = shelf.histogram(
             "change_duration_seconds",
             "Duration of a node's isolation change, from its cordon.",

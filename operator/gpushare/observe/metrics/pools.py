@@ -13,6 +13,7 @@ from gpushare.api.pool import Pool
 from gpushare.core.capacity.memory_sums import Memory
 from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.rollout.window_state import WindowState
+from gpushare.core.sizing.moves import IdleNodeMove
 from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.names import Reason
@@ -45,6 +46,10 @@ class _PoolView(NamedTuple):
     @property
     def windows(self) -> WindowState | None:
         return self.pool_plans.windows
+
+    @property
+    def move(self) -> IdleNodeMove | None:
+        return self.pool_plans.move
 
 
 _Measure = Callable[[_PoolView], Mapping[tuple[str, ...], float]]
@@ -126,6 +131,12 @@ _MEASURES = (
         "pool_window_next_start_timestamp_seconds",
         "When a pool's next window starts, while none is open that is long enough.",
         _measure_next_start,
+    ),
+    _of_pool(
+        "pool_recommended_moves",
+        "1 while an idle node of the pool `source` would move to a pool, and the move waits.",
+        lambda of: {(of.move.source,): 1} if of.move is not None and of.move.waits_for else {},
+        "source",
     ),
     _of_pool("pool_gpus", "Cards of a pool.", lambda of: {(): of.memory.gpus}),
     _of_pool(

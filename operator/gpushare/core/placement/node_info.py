@@ -9,35 +9,19 @@ from dataclasses import dataclass, field
 from math import inf
 
 from gpushare import names
-from gpushare.api.k8s.gpu_request import NO_AMOUNTS, Amounts, count_host_amounts
+from gpushare.api.k8s.gpu_request import NO_AMOUNTS, Amounts
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
-from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
-from gpushare.api.k8s.pod_shape import PodShape, Spec
-from gpushare.api.k8s.taint import CORDON, Taint, Tolerations, parse_tolerations, tolerates
+from gpushare.api.k8s.pod_request import UNSET, PodInfo, PodRequest
+from gpushare.api.k8s.taint import CORDON, Taint, tolerates
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.score import ask_per_card, needs_whole_card
 from gpushare.core.admission.warnings import find_card_trouble
 from gpushare.core.capacity.cards import CardMemory, measure_cards
 from gpushare.editions.registry import EDITIONS
 
-_UNSET = {"cpu": 100, "memory": 200 * 1024**2}
-"""What kube-scheduler takes for a container without a request when it scores nodes
-(`DefaultMilliCPURequest` and `DefaultMemoryRequest`, pkg/scheduler/util/pod_resources.go)."""
 _MOST_SCORE = 100
 GIB = 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class PodInfo:
-    """What the placement of a pod depends on, once admission has decided on it."""
-
-    request: PodRequest
-    tolerations: Tolerations = ()
-    host: Amounts = field(default_factory=lambda: NO_AMOUNTS)
-    """Requested CPU and memory, as `count_host_amounts` counts them."""
-    scored: Amounts = field(default_factory=lambda: NO_AMOUNTS)
-    """The same with the defaults by which nodes are scored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +34,12 @@ class NodeInfo:
     pods: tuple[Pod, ...] = ()
     unhealthy: Collection[int] = ()
     cards: tuple[CardMemory, ...] = ()
+    offers: Mapping[str, float] = field(default_factory=dict)
+    """Amounts of `cpu` and `memory` for pods."""
     requested: Mapping[str, int] = field(default_factory=dict)
     """Requested amounts of all live pods, by GPU resource, `cpu` and `memory`."""
     scored: Mapping[str, int] = field(default_factory=dict)
     """Amounts of CPU and memory by which the node is scored."""
-
-
-def read_pod_info(pod: PodShape) -> PodInfo:
-    """Read a PodInfo from a pod that admission has written to."""
-    spec = pod.spec or Spec()
-    return PodInfo(
-        read_pod_request(pod),
-        parse_tolerations(spec.tolerations or ()),
-        count_host_amounts(spec),
-        count_host_amounts(spec, _UNSET),
-    )
 
 
 def build_node_info(
@@ -83,13 +58,14 @@ def build_node_info(
             known = hosts.get(pod.uid)
             _add(requested, pod.requests)
             _add(requested, known.host if known else NO_AMOUNTS)
-            _add(scored, known.scored if known else _UNSET)
+            _add(scored, known.scored if known else UNSET)
     return NodeInfo(
         node,
         pool,
         tuple(pods),
         unhealthy,
         measure_cards(node, pods, unhealthy),
+        {"cpu": node.host.cpu_millis, "memory": node.host.memory_gib * GIB},
         requested,
         scored,
     )
@@ -106,24 +82,26 @@ def score(info: NodeInfo, pod: PodInfo) -> int:
     (NodeResourcesFit, LeastAllocated), and for a pod that requests some whether their balance
     improves (NodeResourcesBalancedAllocation). Other scores are not modelled.
     """
-    left = before = after = 0.0
-    offers = [each for each in _list_host(info.node) if 0 < each[1] < inf]
-    for (resource, offered), sign in zip(offers, (1, -1), strict=False):
-        asked, held = pod.host.get(resource, 0), info.requested.get(resource, 0)
-        scored = info.scored.get(resource, 0) + pod.scored.get(resource, 0)
-        left += max(offered - scored, 0) * _MOST_SCORE // offered
-        before += sign * min(held / offered, 1)
-        after += sign * min((held + asked) / offered, 1)
+    left = 0.0
+    known = [each for each in info.offers.items() if 0 < each[1] < inf]
+    for resource, offered in known:
+        free = offered - info.scored.get(resource, 0) - pod.scored.get(resource, 0)
+        if free > 0:
+            left += free * _MOST_SCORE // offered
     found = int(left) // 2
-    if len(offers) == 2 and any(pod.host.values()):
-        improved = _balance(after) - _balance(before)
+    if pod.host and len(known) == 2:
+        improved = _balance(info, pod.host) - _balance(info, NO_AMOUNTS)
         found += _MOST_SCORE // 2 + (_MOST_SCORE // 2 + improved) // 2
     return found
 
 
-def _balance(difference: float) -> int:
-    """Score the difference between the used parts of CPU and of memory."""
-    return int((1 - abs(difference) / 2) * _MOST_SCORE)
+def _balance(info: NodeInfo, more: Amounts) -> int:
+    """Score how equal the requested parts of CPU and of memory are, with `more` requested."""
+    cpu, memory = [
+        min((info.requested.get(resource, 0) + more.get(resource, 0)) / offered, 1)
+        for resource, offered in info.offers.items()
+    ]
+    return int((1 - abs(cpu - memory) / 2) * _MOST_SCORE)
 
 
 def put_pod(info: NodeInfo, pod: PodInfo, placed: Pod) -> NodeInfo:
@@ -132,17 +110,22 @@ def put_pod(info: NodeInfo, pod: PodInfo, placed: Pod) -> NodeInfo:
     _add(requested, placed.requests)
     _add(requested, pod.host)
     _add(scored, pod.scored)
-    pods = (*info.pods, placed)
-    cards = measure_cards(info.node, pods, info.unhealthy) if placed.gpu_memory else info.cards
-    return NodeInfo(info.node, info.pool, pods, info.unhealthy, cards, requested, scored)
+    held = placed.cards
+    cards = tuple(
+        [card.hold(held[index]) if index in held else card for index, card in enumerate(info.cards)]
+    )
+    return NodeInfo(
+        *(info.node, info.pool, (*info.pods, placed), info.unhealthy),
+        *(cards, info.offers, requested, scored),
+    )
 
 
 def list_host_shortages(pod: PodInfo, info: NodeInfo) -> list[tuple[str, float, float]]:
     """List the CPU and memory that the node lacks for `pod`: resource, requested, and free."""
     found: list[tuple[str, float, float]] = []
-    for resource, offered in _list_host(info.node):
-        asked, free = pod.host.get(resource, 0), offered - info.requested.get(resource, 0)
-        if asked and asked > free:
+    for resource, asked in pod.host.items():
+        free = info.offers[resource] - info.requested.get(resource, 0)
+        if asked > free:
             found.append((resource, asked, free))
     return found
 
@@ -179,23 +162,17 @@ def _choose_cards(info: NodeInfo, request: PodRequest) -> Mapping[int, int] | No
     if not request.memory:
         return {}
     edition, cards = EDITIONS[info.pool.edition], info.cards
-    trouble = find_card_trouble(request, edition.edition)
-    if trouble is not None and (not request.card_memory or len(cards) > 1):
-        return None
-    if is_unevenly_split(request, info.pool):
-        return None
     units, count = ask_per_card(request, info.pool)
     least = max(units, cards[0].total if cards and needs_whole_card(request, info.pool) else 0)
-    fitting = [(card.free, index) for index, card in enumerate(cards) if card.free >= least]
-    if len(fitting) < count:
+    fitting = [(free, index) for index, card in enumerate(cards) if (free := card.free) >= least]
+    if len(fitting) < count or (count > 1 and is_unevenly_split(request, info.pool)):
+        return None
+    trouble = find_card_trouble(request, edition.edition)
+    if trouble is not None and (not request.card_memory or len(cards) > 1):
         return None
     spreads = edition.has_placement and info.node.labels.get(names.LABEL_PLACEMENT) == "spread"
     fitting.sort(key=lambda card: (-card[0] if spreads else card[0], card[1]))
     return {index: units for _, index in sorted(fitting[:count], key=lambda card: card[1])}
-
-
-def _list_host(node: Node) -> tuple[tuple[str, float], ...]:
-    return ("cpu", node.host.cpu_millis), ("memory", node.host.memory_gib * GIB)
 
 
 def _add(sums: dict[str, int], amounts: Amounts) -> None:

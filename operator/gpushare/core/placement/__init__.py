@@ -1,0 +1,1 @@
+"""Where a pod would run, as the schedulers decide it."""
