@@ -15,6 +15,7 @@ from tests.kit.cluster.expect import (
     expect_condition,
     expect_labels,
     expect_pool_ready,
+    expect_running,
     list_running,
 )
 from tests.kit.cluster.sharing_pools import given_sharing_pool
@@ -90,6 +91,28 @@ def play(bench: Bench) -> None:
     bench.create_pod(build_pod("lost", selects={POOL: "nowhere"}))
     windows = [{"schedule": "0 0 29 2 *", "duration": "1h"}]
     bench.create_pool(build_pool("leap", node_pool="none", rollout={"windows": windows}))
+    play_moves(bench)
+
+
+def play_moves(bench: Bench) -> None:
+    """One idle node moves to where a pod waits; another one is only recommended."""
+    times = {"pendingFor": "2s", "idleFor": "2s"}
+    for name, most in (("spare", 2), ("short", 0)):
+        pool = build_pool(name, node_pool="np2", demand={"mode": "Automatic", **times})
+        pool["spec"]["nodes"]["size"] = {"min": 0, "max": most}
+        bench.create_pool(pool)
+    bench.add_nodes("m1", "m2", node_pool="np2")
+    expect_pool_ready(bench, "spare", nodes=2)
+    bench.change_pool("short", nodes={"size": {"max": 2}})
+    bench.create_pod(build_pod("first", gib=12, selects={POOL: "short"}))
+    expect_running(bench, "first")
+    bench.change_pool("short", demand={"mode": "Recommend"})
+    bench.create_pod(build_pod("second", gib=12, selects={POOL: "short"}))
+    expect(
+        bench,
+        "a move is recommended",
+        lambda: bench.pool("short")["status"].get("recommendation"),
+    )
 
 
 def expect_data(told: Prometheus, queries: list[str]) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,6 +97,20 @@ def test_pools_with_demand_take_only_free_nodes_beyond_their_minimum() -> None:
         "a": 1,
         "b": 1,
     }
+
+
+def test_a_minimum_takes_no_node_that_only_a_user_can_change() -> None:
+    nodes = owned("a", "1", "2", reachable=frozenset("a"))
+    found = assign_nodes(nodes, [a_claimant("a", 0), a_claimant("b", 1)])
+    assert (found.pools, found.short) == ({"1": "a", "2": "a"}, {"b": ("a",)})
+
+
+@pytest.mark.parametrize("paused", ["a", "b"])
+def test_a_paused_pool_takes_no_node_and_gives_none(paused: str) -> None:
+    pools = [a_claimant("a", 0, 1), a_claimant("b", 1)]
+    held = [replace(pool, acts=pool.name != paused) for pool in pools]
+    found = assign_nodes(owned("a", "1", "2"), held)
+    assert count(found) == ({"a": 2} if paused == "a" else {"a": 1})
 
 
 def test_two_pools_whose_minima_exceed_the_nodes_move_none() -> None:

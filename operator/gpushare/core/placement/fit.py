@@ -61,7 +61,7 @@ class FitAnswers:
         if known is not None and known[0] is node and known[1].spec is pool.spec:
             return known[2]
         info = None
-        if _changes_by_itself(node, pool):
+        if changes_by_itself(node, pool):
             mode = get_mode(pool.spec.edition, pool.spec.schedule)
             mode = snapshot.plugin_daemonsets.resolve(mode)
             converted = convert_node(node, pool, mode, self._memory_unit)
@@ -73,7 +73,7 @@ class FitAnswers:
         return info
 
 
-def _changes_by_itself(node: Node, pool: Pool) -> bool:
+def changes_by_itself(node: Node, pool: Pool) -> bool:
     """Return whether the operator makes the node a member of the pool without a user."""
     edition, wanted = pool.spec.edition, pool.spec.schedule
     if find_edition(node.labels) not in (None, edition):

@@ -13,6 +13,9 @@ The rules, in their order; each pool's turn comes by its priority, then by its a
    none takes one from it: there, moves decide (`moves.py`). A pool without a size has a minimum of
    0 and no maximum.
 
+No pool takes a node from another, into whose mode the operator does not change it by itself, nor
+from or to a pool that is paused.
+
 So a pool without a size keeps a node for as long as without pools with one: only a higher priority
 takes it away. What is assigned stays assigned once all nodes are where they are assigned to.
 """
@@ -39,6 +42,8 @@ class SizedPool:
     """None: it has each node that it can get."""
     is_elastic: bool = False
     """Whether nodes move to it and from it where pods wait."""
+    acts: bool = True
+    """Whether it acts; one that is paused takes no node, and keeps those that it has."""
 
     @property
     def fewest(self) -> int:
@@ -62,10 +67,12 @@ class ClaimedNode:
     claimants: frozenset[str]
     """Pools that claim it."""
     idle_since: datetime | None = None
-    """Since when it has been in its pool without a pod that holds a GPU of it; None where one does.
-    """
+    """Since when it has been in its pool and in service, without a pod that holds a GPU of it; None
+    where that is not so."""
     has_failed: bool = False
     """Whether a change failed on it: it stays where it is."""
+    reachable: frozenset[str] | None = None
+    """Pools that claim it and into whose mode the operator changes it without a user; None: all."""
     is_serving: bool = True
     """Whether it is Ready and not cordoned."""
     may_move: bool = True
@@ -131,7 +138,7 @@ class _Assigner:
     def give_up(self, claimant: SizedPool) -> None:
         """Take the nodes beyond its maximum from a pool."""
         surplus = self.count[claimant.name] - claimant.most
-        if surplus <= 0:
+        if surplus <= 0 or not claimant.acts:
             return
         own = [node for node in self._claimed[claimant.name] if self._has(claimant, node)]
         leaving = sorted((node for node in own if not node.has_failed), key=_sort_to_leave)
@@ -140,7 +147,7 @@ class _Assigner:
 
     def take(self, claimant: SizedPool, wanted: float, *, is_minimum: bool) -> None:
         """Give nodes to a pool until it has `wanted`, or can get no more."""
-        if self.count[claimant.name] >= wanted:
+        if self.count[claimant.name] >= wanted or not claimant.acts:
             return
         found = [node for node in self._claimed[claimant.name] if not self._has(claimant, node)]
         for node in sorted(found, key=lambda node: self._sort_to_take(claimant, node)):
@@ -162,6 +169,9 @@ class _Assigner:
         if is_stuck or self.count[pool] <= self._claimants[pool].fewest:
             return False
         owner = self._claimants[pool]
+        is_reachable = node.reachable is None or claimant.name in node.reachable
+        if not (owner.acts and is_reachable):
+            return False
         if is_minimum and owner.size is not None:
             return True
         is_left = owner.is_elastic or (claimant.is_elastic and not is_minimum)

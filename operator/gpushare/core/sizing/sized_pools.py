@@ -11,6 +11,7 @@ from gpushare.core.ownership.claims import (
     list_claimants,
 )
 from gpushare.core.ownership.pool_index import PoolIndex
+from gpushare.core.placement.fit import changes_by_itself
 from gpushare.core.sizing.assignment import (
     ClaimedNode,
     NodeAssignment,
@@ -45,6 +46,7 @@ class SizedPools:
                 pool.created,
                 pool.spec.nodes.size,
                 is_elastic=pool.spec.demand is not None,
+                acts=pool.acts or observing,
             )
             for pool in index.pools
         }
@@ -138,14 +140,16 @@ class SizedPools:
         elif context.is_busy and not is_leaving:
             # The write that brings it to its pool is not observed yet.
             pool = self.assignment.pools.get(name, pool)
+        is_serving = seen.node.ready and not seen.node.unschedulable
         source = applied.pool if applied is not None else ""
         return ClaimedNode(
             name,
             pool,
-            frozenset(pool.name for pool in claimants),
-            idle_since=now if _is_idle(context) else None,
+            frozenset(p.name for p in claimants),
+            idle_since=now if _is_idle(context) and is_serving else None,
             has_failed=has_failed,
-            is_serving=seen.node.ready and not seen.node.unschedulable,
+            reachable=frozenset(p.name for p in claimants if changes_by_itself(seen.node, p)),
+            is_serving=is_serving,
             may_move=_may_move(context),
             is_coming=not (has_failed or is_leaving) and (under_way or pool != (owner or "")),
             source=source if source != pool else "",
