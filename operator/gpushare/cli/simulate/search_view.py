@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from gpushare import names
-from gpushare.analysis.effective_settings import ROUTED_BY
 from gpushare.analysis.placement.search import FoundSplit, SearchResult, SplitSearch, name_nodes
 from gpushare.analysis.placement.what_if import ask_what_if
 from gpushare.analysis.program_name import name_command
@@ -13,13 +12,11 @@ from gpushare.api.documents import format_yaml
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import OF_STACKS, build_answer
-from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.simulate.queue import Wanted
-from gpushare.cli.simulate.view import ask, build_what_if, describe_what_if
+from gpushare.cli.simulate.view import SimulateInput, ask, build_what_if, describe_what_if
 from gpushare.core.ownership.claims import is_member
 
 Json = dict[str, Any]
@@ -36,7 +33,7 @@ def search_splits(
     """
     asked = ask(access, files, wanted)
     snapshot = asked.snapshot
-    named = _find_pools(pools, snapshot.pools)
+    named = _find_pools(pools, asked)
     nodes = _find_nodes(selector, snapshot.nodes)
     _check_claims(nodes, named, snapshot.pools)
     search = SplitSearch(
@@ -50,8 +47,7 @@ def search_splits(
     split = replace(snapshot, pools=tuple(changed.get(p.name, p) for p in snapshot.pools))
     answer = ask_what_if(asked.observed, asked.new.pods, split, set(named))
     document = {"search": _describe(result, named, len(nodes)), **describe_what_if(answer, asked)}
-    known = asked.seen.known
-    built = build_answer(document, _build_page, asked.cluster, OF_STACKS, known, ROUTED_BY)
+    built = asked.build_answer(document, _build_page)
     full = [pool for pool in changed.values() if pool.spec.nodes.names]
     empty = sorted(changed.keys() - {pool.name for pool in full})
     notes = [f"pool {name} gets no node, and is left out" for name in empty]
@@ -59,13 +55,12 @@ def search_splits(
     return replace(built, manifests=manifests, notes=notes)
 
 
-def _find_pools(text: str, present: Sequence[Pool]) -> tuple[str, ...]:
-    known, named = [pool.name for pool in present], tuple(dict.fromkeys(text.split(",")))
+def _find_pools(text: str, asked: SimulateInput) -> tuple[str, ...]:
+    named = tuple(dict.fromkeys(text.split(",")))
     if not all(named):
         raise CommandError(Exit.USAGE, f"--pools: {text!r} has an empty name of a pool")
     for name in named:
-        if name not in known:
-            raise build_unknown("pool", name, known)
+        asked.check_pool(name)
     return named
 
 
