@@ -81,7 +81,7 @@ class LivePool:
         self._sums = CapacitySums()
         for capacity in self._nodes.values():
             self._sums.count(capacity)
-        self._view, self._is_stale = pool.view, True
+        self._view: PoolView | None = None
 
     def update(self, info: NodeInfo) -> None:
         """Count one of the nodes anew."""
@@ -89,12 +89,12 @@ class LivePool:
         new = self._nodes[info.node.name] = self._pool.measure(info)
         self._sums.count(old, -1)
         self._sums.count(new)
-        self._is_stale = True
+        self._view = None
 
     def count_waiting(self, pod: Pod, times: int = 1) -> None:
         """Count a pod that selects the pool and stays pending; with `times` -1 no longer."""
         self._sums.count_waiting(pod, times)
-        self._is_stale = True
+        self._view = None
 
     @property
     def capacity(self) -> PoolCapacity:
@@ -104,11 +104,8 @@ class LivePool:
     @property
     def view(self) -> PoolView:
         """The pool as admission sees it now; the same object while nothing changes."""
-        if self._is_stale:
-            self._view, self._is_stale = (
-                self._view.with_room(self._sums.measure_room(self._now)),
-                False,
-            )
+        if self._view is None:
+            self._view = self._pool.view.with_room(self._sums.measure_room(self._now))
         return self._view
 
 

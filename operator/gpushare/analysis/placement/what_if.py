@@ -25,16 +25,6 @@ from gpushare.api.k8s.pod_shape import PodShape, parse_pod_shape
 from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.settings import Settings
 
-NOT_MODELLED = (
-    "priority and preemption",
-    "pods without a GPU request: their CPU and memory, and the limit of pods on a node",
-    "affinity between pods, topology spread, volumes and preferred node affinity",
-    "the compute of a core_mem card; only its sum on the node",
-    "the scores of nodes other than the CPU and memory that they have left",
-    "time: a pod that ends later, a node that an autoscaler adds, a pod that is created again",
-)
-"""What may make a real cluster decide otherwise."""
-
 
 @dataclass(frozen=True)
 class Observed:

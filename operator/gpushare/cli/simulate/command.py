@@ -114,17 +114,17 @@ def simulate(
     How many pods run and which stay pending is simulated, not on which node each runs.
     docs/simulate.md lists what is not modelled.
     """
-    if count is not None and not pods:
-        raise typer.BadParameter("requires --pods", param_hint="--count")
-    if namespace is not None and not pods:
-        raise typer.BadParameter("requires --pods", param_hint="-n")
     options.check_recursive(files, recursive=recursive)
-    if bool(search) is not bool(pools):
-        missing, given = ("--pools", "--search") if search else ("--search", "--pools")
-        raise typer.BadParameter(f"requires {missing}", param_hint=given)
-    if (free is not None) is not bool(pool):
-        missing, given = ("--pool", "--free") if pool == "" else ("--free", "--pool")
-        raise typer.BadParameter(f"requires {missing}", param_hint=given)
+    for option, value, needed, other in (
+        ("--count", count, "--pods", pods),
+        ("-n", namespace, "--pods", pods),
+        ("--search", search, "--pools", pools),
+        ("--pools", pools, "--search", search),
+        ("--free", free, "--pool", pool),
+        ("--pool", pool, "--free", free),
+    ):
+        if value and not other:
+            raise typer.BadParameter(f"requires {needed}", param_hint=option)
     if free is not None and (files or pods or search):
         raise typer.BadParameter(
             "can't be combined with -f, --pods or --search", param_hint="--free"

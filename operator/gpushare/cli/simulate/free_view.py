@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-from gpushare.analysis.effective_settings import ROUTED_BY
 from gpushare.analysis.placement.disruption_budget import parse_disruption_budget
 from gpushare.analysis.placement.free import find_moves
 from gpushare.api.pruned.cluster import Kind
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import OF_STACKS, build_answer
-from gpushare.cli.errors.failures import build_unknown
+from gpushare.cli.cluster.basis import OF_STACKS
 from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.tables import build_table
 from gpushare.cli.simulate.queue import Wanted
-from gpushare.cli.simulate.view import ask, describe_placement
+from gpushare.cli.simulate.view import ask, describe_placement, list_gpus
 
 Json = dict[str, Any]
 
@@ -30,9 +28,7 @@ def find_free(access: Access, pool: str, units: int) -> Answer:
     Raises `CommandError`, and what `errors_as_sentences` knows.
     """
     asked = ask(access, (), Wanted(), Kind.PODDISRUPTIONBUDGETS)
-    known = [each.name for each in asked.snapshot.pools]
-    if pool not in known:
-        raise build_unknown("pool", pool, known)
+    asked.check_pool(pool)
     budgets = tuple(map(parse_disruption_budget, asked.cluster.poddisruptionbudgets))
     answer = find_moves(asked.observed, pool, units, budgets)
     freed = answer.freed
@@ -49,8 +45,7 @@ def find_free(access: Access, pool: str, units: int) -> Answer:
             "moved": [describe_placement(each) for each in freed.moved],
         },
     }
-    lacks, setup = OF_STACKS if answer.fits else _LACKS, asked.seen.known
-    return build_answer(document, _build_page, asked.cluster, lacks, setup, ROUTED_BY)
+    return asked.build_answer(document, _build_page, OF_STACKS if answer.fits else _LACKS)
 
 
 def _build_page(document: Json, wide: bool) -> Iterator[Line]:
@@ -68,7 +63,7 @@ def _build_page(document: Json, wide: bool) -> Iterator[Line]:
     yield (Styled(told, "bold"),)
     yield (f"It would get GPU {freed['card']} of node {freed['node']}",)
     yield ()
-    rows = [{**each, "gpus": [card["index"] for card in each["cards"]]} for each in freed["moved"]]
-    yield from build_table("NAMESPACE:namespace,POD:name,TO POOL:pool,TO NODE:node,GPU:gpus", rows)
+    columns = "NAMESPACE:namespace,POD:name,TO POOL:pool,TO NODE:node,GPU:gpus"
+    yield from build_table(columns, list_gpus(freed["moved"]))
     yield ()
     yield ("To move one: cordon its node, evict the pod, then uncordon the node",)

@@ -5,20 +5,17 @@ from dataclasses import replace
 from typing import Any
 
 from gpushare import names
-from gpushare.analysis.effective_settings import ROUTED_BY
 from gpushare.analysis.placement.search import FoundSplit, SearchResult, SplitSearch
 from gpushare.analysis.program_name import name_command
 from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import OF_STACKS, build_answer
-from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
 from gpushare.cli.simulate.queue import Wanted
 from gpushare.cli.simulate.split_view import view_split
-from gpushare.cli.simulate.view import ask, build_what_if
+from gpushare.cli.simulate.view import SimulateInput, ask, build_what_if
 from gpushare.core.ownership.claims import is_member
 
 Json = dict[str, Any]
@@ -35,7 +32,7 @@ def search_splits(
     """
     asked = ask(access, files, wanted)
     snapshot = asked.snapshot
-    named = _find_pools(pools, snapshot.pools)
+    named = _find_pools(pools, asked)
     nodes = _find_nodes(selector, snapshot.nodes)
     _check_claims(nodes, named, snapshot.pools)
     search = SplitSearch(
@@ -44,18 +41,15 @@ def search_splits(
     result = search.run()
     view = view_split(asked, {**search.others, **result.best[0].members}, named)
     document = {"search": _describe(result, named, len(nodes)), **view.document}
-    known = asked.seen.known
-    built = build_answer(document, _build_page, asked.cluster, OF_STACKS, known, ROUTED_BY)
-    return replace(built, manifests=view.manifests)
+    return replace(asked.build_answer(document, _build_page), manifests=view.manifests)
 
 
-def _find_pools(text: str, present: Sequence[Pool]) -> tuple[str, ...]:
-    known, named = [pool.name for pool in present], tuple(dict.fromkeys(text.split(",")))
+def _find_pools(text: str, asked: SimulateInput) -> tuple[str, ...]:
+    named = tuple(dict.fromkeys(text.split(",")))
     if not all(named):
         raise CommandError(Exit.USAGE, f"--pools: {text!r} has an empty name of a pool")
     for name in named:
-        if name not in known:
-            raise build_unknown("pool", name, known)
+        asked.check_pool(name)
     return named
 
 

@@ -1,6 +1,6 @@
 """Builds the answer of `gpushare simulate`: what would run in each pool, and what would not."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
@@ -14,18 +14,13 @@ from gpushare.analysis.placement.place import (
     PodPlacement,
     PoolPlacement,
 )
-from gpushare.analysis.placement.what_if import (
-    NOT_MODELLED,
-    Observed,
-    WhatIf,
-    ask_what_if,
-    read_shapes,
-)
+from gpushare.analysis.placement.what_if import Observed, WhatIf, ask_what_if, read_shapes
 from gpushare.api.k8s.namespace import parse_namespace
 from gpushare.api.pruned.cluster import STATE_KINDS, Cluster, Kind
 from gpushare.cli.cluster.access import Access
-from gpushare.cli.cluster.basis import OF_STACKS, build_answer
+from gpushare.cli.cluster.basis import OF_STACKS, Lacks, build_answer
 from gpushare.cli.cluster.snapshot import observe_cluster, observe_pools, with_pools
+from gpushare.cli.errors.failures import build_unknown
 from gpushare.cli.input.manifests import Given
 from gpushare.cli.input.pools import GivenPools, find_pools
 from gpushare.cli.output.answer import Answer, Line, Styled
@@ -64,6 +59,21 @@ class SimulateInput:
         snapshot = self.seen.snapshot
         return with_pools(snapshot, self.given.pools) if self.given is not None else snapshot
 
+    def check_pool(self, name: str) -> None:
+        """Raise `CommandError` for a pool that is neither in the cluster nor given."""
+        known = [pool.name for pool in self.snapshot.pools]
+        if name not in known:
+            raise build_unknown("pool", name, known)
+
+    def build_answer(
+        self,
+        document: Json,
+        build_page: Callable[[Json, bool], Iterable[Line]],
+        lacks: Lacks = OF_STACKS,
+    ) -> Answer:
+        """Build the answer with this document and its page."""
+        return build_answer(document, build_page, self.cluster, lacks, self.seen.known, ROUTED_BY)
+
 
 def ask(access: Access, pools: Sequence[Given], wanted: Wanted, *more: Kind) -> SimulateInput:
     """Read the cluster, with `more` kinds, and what a user gave. Raises `CommandError`, and what
@@ -101,9 +111,7 @@ def simulate_pods(access: Access, pools: Sequence[Given], wanted: Wanted) -> Ans
     given = {pool.name for pool in asked.given.pools} if asked.given is not None else set()
     changed = asked.snapshot if asked.given is not None else None
     answer = ask_what_if(asked.observed, asked.new.pods, changed, given)
-    document = describe_what_if(answer, asked)
-    known = asked.seen.known
-    return build_answer(document, build_what_if, asked.cluster, OF_STACKS, known, ROUTED_BY)
+    return asked.build_answer(describe_what_if(answer, asked), build_what_if)
 
 
 def describe_what_if(answer: WhatIf, asked: SimulateInput) -> Json:
@@ -141,7 +149,6 @@ def describe_what_if(answer: WhatIf, asked: SimulateInput) -> Json:
         ],
         "files": list(asked.files),
         "skipped": [*asked.new.skipped, *(given.skipped if given is not None else ())],
-        "notModelled": list(NOT_MODELLED),
     }
 
 
@@ -209,6 +216,11 @@ def describe_placement(each: PodPlacement) -> Json:
     }
 
 
+def list_gpus(placements: Sequence[Json]) -> list[Json]:
+    """List these placements with the indexes of the cards, for a table."""
+    return [{**each, "gpus": [card["index"] for card in each["cards"]]} for each in placements]
+
+
 def build_what_if(document: Json, wide: bool) -> Iterator[Line]:
     """Build the page of the answer."""
     yield (Styled(_summarize(document), "bold"),)
@@ -225,11 +237,7 @@ def build_what_if(document: Json, wide: bool) -> Iterator[Line]:
     pending = document["pending"]
     yield from build_section("Pods that stay pending", columns, pending, {"reason": "yellow"})
     if wide:
-        placed = [
-            {**each, "gpus": [card["index"] for card in each["cards"]]}
-            for each in document["placements"]
-        ]
-        yield from build_section("Pods that run", _PLACED, placed)
+        yield from build_section("Pods that run", _PLACED, list_gpus(document["placements"]))
     if document["plan"]:
         yield ()
         yield (Styled("What the pools change", "bold"),)
