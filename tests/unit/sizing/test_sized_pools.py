@@ -330,6 +330,15 @@ def test_a_window_that_opens_while_a_pod_waits_starts_what_waited_for_it() -> No
     assert reasons == [Reason.WAITING_FOR_WINDOW, Reason.CORDONED]
 
 
+def test_a_node_whose_card_becomes_unhealthy_moves_no_more() -> None:
+    pod = a_waiting_pod("a")
+    planned = Elastic(pod)
+    planned.wait(9, pod)
+    planned.snapshot = replace(planned.snapshot, unhealthy_cards={"n1": (0,)})
+    planned.wait(10, pod)
+    assert planned.members("a") == ["n0", "n2"]
+
+
 def test_a_pod_that_binds_in_the_last_second_keeps_the_node() -> None:
     pod = a_waiting_pod("a")
     planned = Elastic(pod)

@@ -278,5 +278,5 @@ def read_waiting_info(pod: PodShape, schedulers: Collection[str]) -> PodInfo | N
 
 
 def encode_info(info: PodInfo) -> bytes:
-    """Encode all that the schedulers need to know of a pod: equal for equal pods."""
+    """Encode all that the schedulers need to know of a pod: equal for pods of one template."""
     return repr(info).encode()

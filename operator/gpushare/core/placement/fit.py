@@ -1,6 +1,6 @@
 """Tells whether pods that wait would run on an idle node, once a pool has that node."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod_request import PodInfo
@@ -23,13 +23,21 @@ _AUTOMATIC = frozenset({Outcome.APPLY, Outcome.APPLY_AND_RESTART})
 
 
 class FitAnswers:
-    """Answers, kept for as long as node, pool and pod stay the same."""
+    """Answers, kept for as long as node, unhealthy cards, pool and pod stay the same.
+
+    They are to be dropped where the device plugins' DaemonSets change.
+    """
 
     def __init__(self, memory_unit: str) -> None:
         self._memory_unit = memory_unit
-        self._infos: dict[tuple[str, str], tuple[Node, Pool, NodeInfo | None]] = {}
+        self._infos: dict[tuple[str, str], tuple[Node, Pool, Collection[int], NodeInfo | None]] = {}
         """By node and pool, the node as it would be as a member of the pool."""
         self._answers: dict[tuple[bytes, str, str], tuple[NodeInfo | None, bool]] = {}
+
+    def clear(self) -> None:
+        """Drop all answers."""
+        self._infos.clear()
+        self._answers.clear()
 
     def would_run(
         self,
@@ -58,18 +66,20 @@ class FitAnswers:
 
     def _convert(self, snapshot: ClusterSnapshot, name: str, pool: Pool) -> NodeInfo | None:
         node, known = snapshot.nodes[name], self._infos.get((name, pool.name))
-        if known is not None and known[0] is node and known[1].spec is pool.spec:
-            return known[2]
+        unhealthy = snapshot.unhealthy_cards.get(name, ())
+        is_same = known and known[0] is node and known[1].spec is pool.spec
+        if known is not None and is_same and known[2] == unhealthy:
+            return known[3]
         info = None
         if changes_by_itself(node, pool):
             mode = get_mode(pool.spec.edition, pool.spec.schedule)
             mode = snapshot.plugin_daemonsets.resolve(mode)
             converted = convert_node(node, pool, mode, self._memory_unit)
             view = PoolView(pool.name, pool.spec.schedule, edition=pool.spec.edition)
-            info = build_node_info(converted, view, (), snapshot.unhealthy_cards.get(name, ()), {})
+            info = build_node_info(converted, view, (), unhealthy, {})
         if len(self._infos) > _MOST_ANSWERS:
             self._infos.clear()
-        self._infos[name, pool.name] = node, pool, info
+        self._infos[name, pool.name] = node, pool, unhealthy, info
         return info
 
 

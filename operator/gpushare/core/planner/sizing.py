@@ -45,6 +45,7 @@ class Sizing:
         known, assigned = self._sized.nodes, self._sized.assignment.pools
         self._sized = SizedPools(index, known=known, assigned=assigned)
         self._is_full = True
+        self._fit.clear()
         self._observing = SizedPools(index, observing=True)
 
     def assign(

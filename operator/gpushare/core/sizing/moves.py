@@ -35,7 +35,7 @@ class WaitingPods:
     """Pods of one pool that are alike for the schedulers, and lack a GPU."""
 
     kind: bytes
-    """Equal for equal pods."""
+    """Equal for pods of one template."""
     first: str
     """Namespace and name of the one that has waited longest."""
     since: datetime
