@@ -34,8 +34,8 @@ $(READY): requirements/build.txt requirements/dev.txt
 	@touch $@
 
 .PHONY: demo
-demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm
-	@$(LIMIT) 7200 $(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
+demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm, POLICY=1 without a webhook
+	@$(LIMIT) 7200 $(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(if $(POLICY),--installation=policy) $(addprefix --scene=,$(SCENE))
 
 # Side by side, since each waits now and then, the longest first; then the one that fills the machine by itself.
 .PHONY: test
@@ -51,10 +51,11 @@ test-rest: $(READY) ## Run the other forms: installation and upgrades, outages, 
 	@$(MAKE) --no-print-directory test-install
 	@$(MAKE) --no-print-directory test-outages
 	@$(MAKE) --no-print-directory demo HELM=1
+	@$(MAKE) --no-print-directory demo POLICY=1
 
 .PHONY: test-all
 test-all: ## Run every suite but test-oldest: hours
-	@for suite in test test-node test-rest test-node-long test-safety test-faults test-chaos test-soak test-simulate fuzz; do \
+	@for suite in test test-node test-rest test-company test-node-long test-safety test-faults test-chaos test-soak test-simulate fuzz; do \
 		$(MAKE) --no-print-directory $$suite; done
 
 .PHONY: test-unit
@@ -77,7 +78,7 @@ test-chart: $(READY) ## Render the chart with many values, and apply each as a d
 
 # What every run leaves to longer suites, by the markers of pyproject.toml.
 DEFAULT = -p no:randomly --timeout=300 -m "not long and not chaos and not soak"
-MAIN_JOB = ownership pools nodechange rollout teardown webhook commands
+MAIN_JOB = ownership pools nodechange rollout teardown webhook policy commands
 .PHONY: test-integration
 test-integration: $(READY) ## Run the main job's tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
@@ -89,7 +90,7 @@ test-integration: $(READY) ## Run the main job's tests against the real control 
 test-install: $(READY) ## Install, upgrade and remove by Helm; hold the rules against Prometheus, type the pages' commands
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score
 	$(LIMIT) 1200 $(BIN)/python -m devcluster build --prometheus || test "$${CI:-}" != true # then its tests are skipped
-	$(BIN)/pytest tests/integration/install $(DEFAULT) $(CLUSTERS)
+	$(BIN)/pytest tests/integration/install tests/integration/usage $(DEFAULT) $(CLUSTERS)
 
 .PHONY: test-outages
 test-outages: $(READY) ## Disturb the API server, its answers and the certificates; watch two controllers
@@ -100,6 +101,17 @@ test-outages: $(READY) ## Disturb the API server, its answers and the certificat
 test-simulate: $(READY) ## Play random queues of pods on the real kube-scheduler, thrice each, beside what simulate predicts (QUEUES=20 a stage)
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(BIN)/pytest tests/integration/simulate -p no:randomly -s --timeout=5400
+
+.PHONY: test-policy-agreement
+test-policy-agreement: $(READY) ## Compare the admission policy with the webhook on 10,000 new random pods (PODS=100000)
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	GPUSHARE_POLICY_PODS=$(or $(PODS),10000) $(BIN)/pytest tests/integration/policy -p no:randomly --timeout=5400
+
+.PHONY: test-company
+test-company: $(READY) ## Run other projects' controllers beside the operator, the real ones: Kueue, KubeRay, KServe
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build --company || test "$${CI:-}" != true # then their tests are skipped
+	$(BIN)/pytest tests/company -p no:randomly --timeout=300 --durations=5 $(SHARDS)
 
 BROWSER := $(VENV)/.browser
 $(BROWSER): $(READY) requirements/browser.txt
@@ -197,8 +209,14 @@ format: $(READY) ## Put the code in shape
 .PHONY: crds
 crds: $(READY) ## Write crds/ and the chart's copy from the API's models
 	$(BIN)/python -m gpushare.api.crd > crds/gpusharepools.yaml
+	$(BIN)/python -m gpushare.api.crd gpushareadmissiontables > crds/gpushareadmissiontables.yaml
 	@# No link: Flux leaves links out of what it takes from a repository.
-	cp crds/gpusharepools.yaml chart/files/gpusharepools.yaml
+	cp crds/*.yaml chart/files/
+
+.PHONY: workload-kinds
+workload-kinds: $(READY) ## Write the chart's copy of the kinds whose pods are known, and their projects' schemas
+	$(BIN)/python -m gpushare.workload_kinds > chart/files/workload-kinds.yaml
+	$(BIN)/python -m tools.workload_kind_schemas > tests/kit/values/workload-kind-schemas.json
 
 .PHONY: chart-objects
 chart-objects: $(READY) ## Render the chart's roles and webhooks, with which `gpushare doctor` compares an installation
@@ -313,9 +331,9 @@ clean: ## Remove what the targets made here (built binaries stay in the user's c
 	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-BENCHES = event labels rollout memory admission answers load planner simulate elastic
+BENCHES = event labels rollout memory admission policy answers load planner simulate elastic usage
 .PHONY: bench
-bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admission, answers, load, planner, simulate or elastic (ARGS="--help")
+bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admission, policy, answers, load, planner, simulate, elastic or usage (ARGS="--help")
 	@test -n "$(filter $(BENCHES),$(BENCH))" || { echo "make bench: say which, BENCH=event; there are $(BENCHES)" >&2; exit 1; }
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 7200 $(BIN)/python -m bench.$(BENCH) $(ARGS)

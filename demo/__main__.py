@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from demo.operators import HelmRelease, OneProcess, Operator
-from demo.scenes import SCENES
+from demo.operators import HelmRelease, OneProcess, Operator, PolicyAlone
+from demo.scenes import ALONE, SCENES
 from demo.stage import KEPT_LOGS, Stage
-from demo.story import Story
+from demo.story import Scene, Story
 from devcluster.cluster import Cluster
 from devcluster.errors import DevclusterError
 from devcluster.startup import PROJECT
@@ -40,22 +40,26 @@ class Installed(StrEnum):
 
     PROCESS = "process"
     HELM = "helm"
+    POLICY = "policy"
 
 
 _OPERATORS: Mapping[Installed, Callable[[Cluster], Operator]] = {
     Installed.PROCESS: OneProcess,
     Installed.HELM: HelmRelease,
+    Installed.POLICY: PolicyAlone,
 }
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-def _check_scenes(given: list[str] | None) -> list[str] | None:
-    """Check the names of scenes. Raises an error that lists all scenes for an unknown one."""
+def _find_scenes(installation: Installed, given: list[str] | None) -> Mapping[str, Scene]:
+    """Find the scenes of these names; without names all of the installation. Raises an error that
+    lists them for an unknown one."""
+    known = ALONE if installation is Installed.POLICY else SCENES
     for name in given or ():
-        if name not in SCENES:
-            raise typer.BadParameter(f"{name!r} is none; there are {', '.join(SCENES)}.")
-    return given
+        if name not in known:
+            raise typer.BadParameter(f"{name!r} is none; there are {', '.join(known)}.")
+    return {name: known[name] for name in given or known}
 
 
 @app.command()
@@ -66,16 +70,18 @@ def play(
     ] = PROJECT / ".dev",
     installation: Annotated[
         Installed,
-        typer.Option(help="process: `gpushare run`; helm: the chart, as pods of a release."),
+        typer.Option(
+            help="process: `gpushare run`; helm: the chart, as pods of a release; policy: the same "
+            "without a webhook, with a scene of its own."
+        ),
     ] = Installed.PROCESS,
     scenes: Annotated[
         list[str] | None,
-        typer.Option(
-            "--scene", callback=_check_scenes, help=f"Only this one, of {', '.join(SCENES)}."
-        ),
+        typer.Option("--scene", help=f"Only this one, of {', '.join(SCENES)}."),
     ] = None,
 ) -> None:
     """Replay the guides on GPU-sharing node pools with the operator at work."""
+    played = _find_scenes(installation, scenes)
     console = Console(highlight=False)
     console.width = min(_WIDTH, console.width) if console.is_terminal else _WIDTH
     stage = Stage(folder.absolute(), _OPERATORS[installation])
@@ -84,7 +90,7 @@ def play(
     story = Story(stage, console)
     kept = False
     try:
-        failed = [name for name in scenes or SCENES if not story.play(SCENES[name])]
+        failed = [name for name, scene in played.items() if not story.play(scene)]
         kept = keep
         if failed:
             stage.keep_logs()
@@ -99,7 +105,7 @@ def play(
         )
         console.print(look_around, soft_wrap=True)
     if failed:
-        helm = " HELM=1" if installation is Installed.HELM else ""
+        helm = "" if installation is Installed.PROCESS else f" {installation.upper()}=1"
         advice = _ADVICE.format(logs=KEPT_LOGS, scene=failed[0], helm=helm)
         console.print(advice, soft_wrap=True)
     console.print(f"\n{story.summary()}", markup=False, soft_wrap=True)

@@ -2,7 +2,8 @@
 
 import urllib.error
 import urllib.request
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
@@ -61,11 +62,15 @@ class OneProcess:
 
     def start(self) -> None:
         """Start the process. Raises :class:`ClusterError` with its log if it does not get ready."""
+        policy = str(serves_policies(self._cluster)).lower()
         installation = Installation(
-            self._cluster, values={"eviction.enabled": "true"}, teardown_jobs=True
+            self._cluster,
+            values={"eviction.enabled": "true", "admissionPolicy.enabled": policy},
+            teardown_jobs=True,
         )
         installation.apply()
-        self._process = installation.start("run", identity="operator", env=_SETTINGS)
+        env = {**_SETTINGS, "GPUSHARE_ADMISSION_TABLE": policy}
+        self._process = installation.start("run", identity="operator", env=env)
         wait_until(
             self._is_ready,
             expectation="the operator is ready",
@@ -96,8 +101,10 @@ class OneProcess:
 class HelmRelease:
     """`helm install`: two controllers and two webhooks as pods, with the chart's defaults."""
 
+    values: Mapping[str, Any] = _VALUES
+
     def __init__(self, cluster: Cluster) -> None:
-        self._release = Release(cluster, _VALUES)
+        self._release = Release(cluster, self.values)
 
     @property
     def alive(self) -> bool:
@@ -115,6 +122,19 @@ class HelmRelease:
 
     def log(self) -> str:
         return self._release.describe()
+
+
+class PolicyAlone(HelmRelease):
+    """`helm install` with `webhook.enabled: false`: the API server itself chooses pools."""
+
+    values: Mapping[str, Any] = {**_VALUES, "webhook": {"enabled": False}}
+
+
+def serves_policies(cluster: Cluster) -> bool:
+    """Tell whether the API server serves MutatingAdmissionPolicies (Kubernetes 1.36)."""
+    return cluster.api.exists(
+        "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies?limit=1"
+    )
 
 
 def fetch(url: str) -> str:

@@ -1,12 +1,15 @@
 """The stage that the scenes share: a cluster, an operator, and the installed edition."""
 
+import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from demo.operators import Operator
+from demo.operators import Operator, serves_policies
 from demo.sights import POOL_LABEL
 from demo.view import View
 from devcluster import names
@@ -17,7 +20,10 @@ from devcluster.installation import NAMESPACE
 from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.kubectlplugin import write_plugin
 from devcluster.nodes import add_nodes, list_nodes, remove_nodes
+from devcluster.prometheus_server import recorded_prometheus
+from devcluster.recordings import RecordedSeries, build_recording
 from devcluster.startup import PROJECT
+from devcluster.toolchain import PROMETHEUS, find_binaries
 from devcluster.waiting import wait_until
 
 NAME = "demo"
@@ -26,6 +32,7 @@ _KUBELET_PERIOD_SECONDS = 0.5
 """Period of the kubelets' reports, 10 s in reality; shorter, since every scene waits for it."""
 
 _CLEAR_SECONDS = 180
+_RECORDED_SECONDS = 7200
 _CLEAR_WORKLOADS = (
     "kubectl delete deployments,statefulsets,daemonsets,cronjobs,jobs,pods --all-namespaces "
     f"--field-selector=metadata.namespace!={names.SYSTEM_NAMESPACE},"
@@ -50,6 +57,8 @@ class Stage:
     def __init__(self, folder: Path, build_operator: Callable[[Cluster], Operator]) -> None:
         self.cluster = Cluster(NAME, folder, kubelet_period_seconds=_KUBELET_PERIOD_SECONDS)
         self.operator = build_operator(self.cluster)
+        self._prometheus = ExitStack()
+        self._address = ""
 
     def open(self, report: Report) -> None:
         """Start the cluster and the operator. Raises :class:`ClusterError` if a cluster is up."""
@@ -70,6 +79,7 @@ class Stage:
 
     def close(self) -> None:
         """End the cluster, and with it the operator."""
+        self._prometheus.close()
         self.cluster.down()
 
     def keep_logs(self) -> None:
@@ -88,6 +98,25 @@ class Stage:
         install_edition(self.cluster, edition)
         add_nodes(self.cluster, nodes)
 
+    @property
+    def has_prometheus(self) -> bool:
+        """Whether a Prometheus is built."""
+        return find_binaries(os.environ, PROMETHEUS) is not None
+
+    @property
+    def serves_policies(self) -> bool:
+        """Whether the API server serves MutatingAdmissionPolicies."""
+        return serves_policies(self.cluster)
+
+    def record(self, series: Sequence[RecordedSeries]) -> None:
+        """Start a Prometheus that has recorded these series for two hours; without any end it."""
+        self._prometheus.close()
+        self._address = ""
+        if series:
+            recording = build_recording(series, end=time.time(), seconds=_RECORDED_SECONDS)
+            running = recorded_prometheus(self.cluster, recording)
+            self._address = self._prometheus.enter_context(running).url
+
     def run(self, command: str, *, refused: bool = False) -> str:
         """Run a command in bash; return its output, warnings and errors included.
 
@@ -97,7 +126,7 @@ class Stage:
         read_own_kubeconfig(self.cluster.kubeconfig)
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", command],
-            env=self.cluster.environment,
+            env={**self.cluster.environment, "PROMETHEUS": self._address},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

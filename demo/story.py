@@ -14,11 +14,16 @@ from demo.stage import Stage
 from demo.view import View
 from devcluster.editions import Edition
 from devcluster.errors import DevclusterError
+from devcluster.recordings import RecordedSeries
 
 Facts = Iterator[str]
 
 _NOTES = ("Warning:", "Error ")  # what kubectl's lines begin with when it has something to say
 _PLUGIN = "kubectl gpushare "
+_NO_PROMETHEUS = (
+    "It needs Prometheus, which `.venv/bin/python -m devcluster build --prometheus` builds in "
+    "about 4 minutes"
+)
 _MARGIN = 14  # left of what is said: the indent and the label, as in `    happens   `
 
 
@@ -46,6 +51,10 @@ class Scene:
     edition: Edition
     nodes: tuple[dict[str, Any], ...]
     steps: tuple[Step, ...]
+    recording: tuple[RecordedSeries, ...] = ()
+    """What a Prometheus has recorded by then, at $PROMETHEUS; without one the scene is left out."""
+    needs_policies: bool = False
+    """Whether it is left out where the API server serves no MutatingAdmissionPolicy."""
 
 
 def step(
@@ -70,8 +79,15 @@ class Story:
         self.console.print()
         self.console.print(Rule(Text(scene.title, style="bold"), align="left", style="dim"))
         self._lines("source", [scene.source], style="dim")
+        if scene.recording and not self.stage.has_prometheus:
+            self._lines("left out", [_NO_PROMETHEUS], style="dim")
+            return True
+        if scene.needs_policies and not self.stage.serves_policies:
+            self._lines("left out", ["It needs Kubernetes 1.36"], style="dim")
+            return True
         try:
             self.stage.set(scene.edition, scene.nodes)
+            self.stage.record(scene.recording)
         except Exception as error:
             self._fail(scene.title, error)
             return False

@@ -12,6 +12,7 @@ import typer
 
 from devcluster.chromium import ensure_chromium
 from devcluster.cluster import Cluster
+from devcluster.company.kueue import running_kueue
 from devcluster.editions import EDITIONS, Edition, install_edition
 from devcluster.errors import DevclusterError
 from devcluster.images import build_operator_image
@@ -28,7 +29,7 @@ from devcluster.nodes import (
     remove_nodes,
     restart_kubelet,
 )
-from devcluster.toolchain import KUBE_SCORE, PROMETHEUS, ensure_binaries
+from devcluster.toolchain import COMPANY, KUBE_SCORE, PROMETHEUS, ensure_binaries
 from devcluster.versions import ensure_version
 
 app = typer.Typer(
@@ -53,6 +54,9 @@ def _report(text: str) -> None:
 def build(
     kube_score: Annotated[bool, typer.Option("--kube-score", help="kube-score, too.")] = False,
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Prometheus, too.")] = False,
+    company: Annotated[
+        bool, typer.Option("--company", help="Other projects' controllers, too.")
+    ] = False,
     kubernetes: Annotated[
         str | None,
         typer.Option(
@@ -73,6 +77,9 @@ def build(
     if prometheus:
         folder = ensure_binaries(os.environ, PROMETHEUS, report=_report)
         _report(f"prometheus and promtool are in {folder}")
+    for module in COMPANY if company else ():
+        folder = ensure_binaries(os.environ, module, report=_report)
+        _report(f"{module.programs} is in {folder}")
 
 
 @app.command()
@@ -225,6 +232,20 @@ def operator(name: Name = DEMO, folder: Folder = DEV) -> None:
         process.stop()
         return
     raise DevclusterError(f"gpushare run ended with status {process.process.returncode}.")
+
+
+@app.command()
+def kueue(name: Name = DEMO, folder: Folder = DEV) -> None:
+    """Install Kueue, built if that has not been done, and run it beside the cluster until
+    Ctrl-C."""
+    try:
+        with running_kueue(Cluster(name, folder), report=_report) as started:
+            _report(f"Kueue is started; it logs to {started.log}; Ctrl-C ends and removes it")
+            while started.alive:
+                time.sleep(0.2)
+    except KeyboardInterrupt:
+        return
+    raise DevclusterError(f"Kueue ended; see {started.log}.")
 
 
 def _parse_edition(text: str) -> Edition:

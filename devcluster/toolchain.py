@@ -5,6 +5,7 @@ time: programs share most of their packages, and each of two builds would compil
 """
 
 import hashlib
+import json
 import os
 import queue
 import re
@@ -145,6 +146,24 @@ PROMETHEUS = GoModule(
     tags="remove_all_sd",
 )
 
+# Controllers of other projects that run beside the operator: devcluster/company.
+KUEUE = GoModule(_HERE / "kueue", "Kueue", ("sigs.k8s.io/kueue/cmd/kueue",), "about 2 minutes")
+KUBERAY = GoModule(
+    _HERE / "kuberay",
+    "KubeRay",
+    ("github.com/ray-project/kuberay/ray-operator",),
+    "about 3 minutes",
+)
+KSERVE = GoModule(
+    _HERE / "kserve",
+    "KServe",
+    ("github.com/kserve/kserve/cmd/manager",),
+    "about 6 minutes",
+    {"manager": "kserve-manager"},
+)
+COMPANY = (KUEUE, KUBERAY, KSERVE)
+"""All of these, which `make test-company` needs."""
+
 
 @dataclass(frozen=True)
 class Toolchain:
@@ -249,6 +268,28 @@ def ensure_binaries(
                 shutil.rmtree(leftover)
             _build(module, observe_toolchain(environment), folder, environment, report)
     return folder
+
+
+def find_source(environment: Mapping[str, str], module: GoModule, path: str) -> Path:
+    """Find the source of a Go module `path` that `module` requires, with all that its authors keep
+    there: manifests, a chart. Go downloads it where this machine lacks it.
+
+    Raises :class:`ToolchainError`.
+    """
+    go = observe_toolchain(environment).go or install_go(print)
+    command = [str(go), "mod", "download", "-json", path]
+    settings = {**environment, "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    done = subprocess.run(
+        command, cwd=module.folder, env=settings, capture_output=True, text=True, check=False
+    )
+    answer = json.loads(done.stdout or "{}")
+    if "Dir" not in answer:
+        told = answer.get("Error") or done.stderr.strip()
+        raise ToolchainError(
+            f"`go mod download {path}` in {module.folder}: {told}. Check the network (Go takes "
+            "modules through GOPROXY) and call again."
+        )
+    return Path(answer["Dir"])
 
 
 def _find_folder(module: GoModule, environment: Mapping[str, str]) -> Path:

@@ -28,7 +28,7 @@ REVIEWED: Mapping[str, str] = {
     ),
 }
 """Rights that are granted though no test is sure to make the operator use them, with the reason."""
-_SWITCHES = {"eviction.enabled": "true"}
+_SWITCHES = {"eviction.enabled": "true", "admissionPolicy.enabled": "true"}
 
 
 def leave_rights(bench: Bench, environment: Mapping[str, str] = os.environ) -> None:

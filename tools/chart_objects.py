@@ -17,6 +17,7 @@ _VALUES = {
     "image.repository": "example.com/gpushare-operator",
     # All that gives an account rights; doctor leaves out what an installation does without.
     "eviction.enabled": "true",
+    "admissionPolicy.enabled": "true",
     "teardown.jobs.enabled": "true",
     "teardown.jobs.image.repository": "example.com/shell",
     "teardown.jobs.image.tag": "v1",

@@ -131,7 +131,7 @@ def _list_help() -> Iterator[str]:
 
 def _list_snapshot() -> Iterator[str]:
     kept = _SNAPSHOT.format(
-        prefixes=" or ".join(f"`{prefix}`" for prefix in GPU_PREFIXES),
+        prefixes=", ".join(f"`{prefix}`" for prefix in GPU_PREFIXES),
         settings=", ".join(f"`{name}`" for name in sorted(Variable)),
         variables=" and ".join(f"`{name}`" for name in sorted(names.GPU_ENVIRONMENT)),
     )

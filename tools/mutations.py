@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.kit.cluster.operator_processes import SOURCE_VARIABLE
 
 PROJECT = Path(__file__).resolve().parent.parent
-_UNIT_SECONDS, _TIMEOUT_SECONDS = 180, 300
+_UNIT_SECONDS, _TIMEOUT_SECONDS = 300, 900
 _SHOWN = 100
 FAILED = "failed as it must"
 

@@ -44,10 +44,10 @@ spec:
   validationActions: [Deny]
 {{- end }}
 
-{{/* Whether the controller's account is the only one: one process in the cluster has both roles. Outside of it each process
+{{/* Whether the controller's account is the only one: there is no webhook, or one process in the cluster has both roles. Outside of it each process
 may still ask for a token of its role's account. */}}
 {{- define "gpushare.oneAccount" -}}
-{{ and .Values.deploy .Values.allInOne }}
+{{ or (not .Values.webhook.enabled) (and .Values.deploy .Values.allInOne) }}
 {{- end }}
 
 {{/* Who has the webhook's rights. */}}

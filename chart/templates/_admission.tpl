@@ -1,4 +1,5 @@
-{{/* What every webhook of the configuration has: where it is called, and on what terms. Takes the root and path. */}}
+{{/* What every webhook of the configuration has: where it is called, and on what terms. Takes the root, path, and a timeout if not the
+value's. */}}
 {{- define "gpushare.webhook.call" -}}
 admissionReviewVersions: [v1]
 clientConfig:
@@ -14,7 +15,7 @@ clientConfig:
   {{- with .root.Values.webhook.caBundle }}
   caBundle: {{ . }}
   {{- end }}
-timeoutSeconds: {{ .root.Values.webhook.timeoutSeconds }}
+timeoutSeconds: {{ .timeout | default .root.Values.webhook.timeoutSeconds }}
 matchPolicy: Equivalent
 sideEffects: None
 {{- end }}
@@ -29,6 +30,44 @@ take it off. Kubernetes and we ourselves must start without us. */}}
 - {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ $exempt | uniq | toJson }}}
 {{- end }}
 
+{{/* The kinds whose pods are known, by group and resource: those of Kubernetes with the path of the template, and others.
+Of the chart's table and the user's the latter counts; one without templates is left out. What a webhook would not start with is
+refused here. */}}
+{{- define "gpushare.workloadKinds" -}}
+{{- $seen := dict }}
+{{- range .Values.webhook.workloadKinds }}
+{{- $key := printf "%s.%s" .resource .group }}
+{{- if hasKey $seen $key }}
+{{- fail (printf "webhook.workloadKinds lists %s twice. Put its templates into one entry" $key) }}
+{{- end }}
+{{- $_ := set $seen $key true }}
+{{- range $place := .templates }}
+{{- range concat ($place.replicas | default list) ($place.metadata | default list) (without (list ($place.defaults | default "")) "") }}
+{{- if gt (len (splitList "[*]" .)) (len (splitList "[*]" $place.path)) }}
+{{- fail (printf "webhook.workloadKinds: %s of %s has more [*] than its path %s" . $key $place.path) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $known := dict "builtIn" dict "others" dict }}
+{{- $rows := .Files.Get "files/workload-kinds.yaml" | required "files/workload-kinds.yaml is missing from the chart: run make workload-kinds" | fromYamlArray }}
+{{- range concat $rows .Values.webhook.workloadKinds }}
+{{- $of := get $known (contains "." .group | ternary "others" "builtIn") }}
+{{- $resources := get $of .group | default dict }}
+{{- if .templates }}
+{{- $_ := set $resources .resource (first .templates).path }}
+{{- else }}
+{{- $_ := unset $resources .resource }}
+{{- end }}
+{{- if $resources }}
+{{- $_ := set $of .group $resources }}
+{{- else }}
+{{- $_ := unset $of .group }}
+{{- end }}
+{{- end }}
+{{- $known | toYaml }}
+{{- end }}
+
 {{- define "gpushare.webhook.namespaces" -}}
 {{ include "gpushare.webhook.exempt" . }}
 - {key: gpushare.io/inject, operator: NotIn, values: [disabled]}
@@ -37,9 +76,16 @@ take it off. Kubernetes and we ourselves must start without us. */}}
 {{/* The expressions below are CEL. The API server has filled in each pod's defaults by then: what is
 empty is absent, a quantity is a canonical string, and only a list of containers may be null. */}}
 
-{{/* A workload's pod template. Takes the workload. */}}
+{{/* The pod template of one of Kubernetes' own workloads, by its path. Takes their kinds and the workload. */}}
 {{- define "gpushare.cel.template" -}}
-(request.kind.kind == 'CronJob' ? {{ . }}.spec.jobTemplate.spec.template : {{ . }}.spec.template)
+{{- $paths := dict }}
+{{- range .kinds }}{{- range $resource, $path := . }}
+{{- $_ := set $paths $path (append (get $paths $path | default list) $resource) }}
+{{- end }}{{- end -}}
+(
+{{- range $path, $resources := omit $paths "spec.template" -}}
+request.resource.resource in ['{{ sortAlpha $resources | join "', '" }}'] ? {{ $.object }}.{{ $path }} : {{ end -}}
+{{ .object }}.spec.template)
 {{- end }}
 
 {{/* Whether some container of `pod` is as the given condition on `c` says. */}}

@@ -175,6 +175,8 @@ spec:
             - name: GPUSHARE_SCHEDULERS
               value: {{ .root.Values.webhook.schedulers | toJson | quote }}
             {{- if ne .role "controller" }}
+            - name: GPUSHARE_WORKLOAD_KINDS
+              value: {{ .root.Values.webhook.workloadKinds | toJson | quote }}
             - name: GPUSHARE_WEBHOOK_PORT
               value: {{ .root.Values.webhook.port | quote }}
             - name: GPUSHARE_CERTIFICATE_MODE
@@ -195,6 +197,8 @@ spec:
               value: {{ .root.Values.webhook.maxCallsInFlight | quote }}
             {{- end }}
             {{- if ne .role "webhook" }}
+            - name: GPUSHARE_ADMISSION_TABLE
+              value: {{ include "gpushare.admissionPolicy" .root | quote }}
             - name: GPUSHARE_ALLOW_EVICTION
               value: {{ .root.Values.eviction.enabled | quote }}
             - name: GPUSHARE_MAX_JOINS

@@ -5,6 +5,7 @@ from demo.scenes import (
     basic,
     elastic,
     kubelet,
+    no_webhook,
     node_pools,
     open_source,
     ownership,
@@ -16,6 +17,7 @@ from demo.scenes import (
     too_wide,
     typing_error,
     unselected,
+    usage,
     windows,
 )
 
@@ -25,10 +27,12 @@ SCENES = {
     "node-pools": node_pools.SCENE,
     "teardown": teardown.SCENE,
     "shared-card": shared_card.SCENE,
+    "usage": usage.SCENE,
     "open-source": open_source.SCENE,
     "unselected": unselected.SCENE,
     "too-wide": too_wide.SCENE,
     "admission": admission.SCENE,
+    "no-webhook": no_webhook.SCENE,
     "typing-error": typing_error.SCENE,
     "ownership": ownership.SCENE,
     "kubelet": kubelet.SCENE,
@@ -37,3 +41,5 @@ SCENES = {
     "split": split.SCENE,
     "elastic": elastic.SCENE,
 }
+ALONE = {"alone": no_webhook.ALONE}
+"""Those of an installation without a webhook."""

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -77,13 +78,14 @@ class Extender:
         pod = parse_pod(arguments["pod"])
         fitting, failed = [], {}
         for name in arguments.get("nodenames") or ():
-            if refusal := self._refuse(pod, name):
+            if refusal := await self._refuse(pod, name):
                 failed[name] = refusal
             else:
                 fitting.append(name)
         return _answer({"NodeNames": fitting, "FailedNodes": failed, "Error": ""})
 
-    def _refuse(self, pod: Pod, name: str) -> str:
+    async def _refuse(self, pod: Pod, name: str) -> str:
+        await self._read_unoffered(name)
         node = self._cluster.find_node(name)
         if node is None:
             return f'node "{name}" not found'
@@ -91,6 +93,16 @@ class Extender:
             chosen = self._choose_professional(pod, node)
             return chosen if isinstance(chosen, str) else ""
         return self._cache.refuse(pod, self._know(name))
+
+    async def _read_unoffered(self, name: str) -> None:
+        """Read a node anew that has no memory in the player's watch, which is behind.
+
+        The scheduler asks about nodes that offer memory. The cache would keep cards without any.
+        """
+        node = self._cluster.find_node(name)
+        if node is not None and node.capacity.get(names.GPU_MEM, "0") == "0":
+            with suppress(ApiError):
+                self._cluster.nodes.overlay(await self._client.get(f"/api/v1/nodes/{name}"))
 
     def _know(self, name: str) -> NodeInfo:
         self._cache.catch_up()

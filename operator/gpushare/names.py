@@ -11,6 +11,13 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "GPUSharePool"
 PLURAL: Final = "gpusharepools"
+TABLE_KIND: Final = "GPUShareAdmissionTable"
+TABLE_PLURAL: Final = "gpushareadmissiontables"
+TABLE_NAME: Final = "pools"
+"""The only object of that kind that anything reads."""
+ADMISSION_POLICY: Final = "gpushare-pools"
+"""MutatingAdmissionPolicy and binding of the chart, by which a pod gets a pool while no webhook
+answers."""
 
 FIELD_MANAGER: Final = "gpushare-operator"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
@@ -176,6 +183,9 @@ GPU_RESOURCES: Final = frozenset(
 stays when its plugin leaves, and gives no card."""
 CARD_RESOURCE_PREFIXES: Final = ("aliyun.com/gpu", "nvidia.com/gpu", RESOURCE_MIG_PREFIX)
 """Prefixes of the resources of device plugins for NVIDIA's cards."""
+OTHER_SCHEDULERS_PREFIXES: Final = ("koordinator.sh/gpu", "volcano.sh/gpu-", "volcano.sh/vgpu-")
+"""Prefixes of the resources by which Koordinator's and Volcano's schedulers give out cards; no
+device plugin of a pool counts them."""
 SHARED_RESOURCES: Final = frozenset({RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE})
 """Resources that give a part of a card."""
 
@@ -199,7 +209,8 @@ STANDARD_DAEMONSETS: Final = frozenset(
     | {"cgpu-installer", "cgpu-core-installer", "ack-mps-control", "device-plugin-recover-ds"}
 )
 """Names in ACK's charts of all DaemonSets that modes need."""
-KUEUE_PREFIX: Final = "kueue.x-k8s.io/"
+KUEUE_GROUP: Final = "kueue.x-k8s.io"
+KUEUE_PREFIX: Final = f"{KUEUE_GROUP}/"
 """Prefix of Kueue's labels and scheduling gates of pods that it holds back and gives node selectors
 to."""
 LABEL_KUEUE_QUEUE: Final = f"{KUEUE_PREFIX}queue-name"
@@ -207,6 +218,26 @@ KUEUE_ADMITTED_LABELS: Final = frozenset(
     {f"{KUEUE_PREFIX}{key}" for key in ("cluster-queue-name", "local-queue-name", "podset")}
 )
 """Labels of pods whose Job Kueue has admitted and given node selectors (apis/kueue of Kueue)."""
+LABEL_LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-key"
+GROUP_LABELS: Final = (
+    "scheduling.x-k8s.io/pod-group",
+    "jobset.sigs.k8s.io/jobset-uid",
+    LABEL_LWS_GROUP,
+)
+"""Labels that name the group of a pod: of the scheduler plugins, JobSet, LeaderWorkerSet. Kueue
+chooses the nodes of its pod groups itself."""
+ANNOTATION_KOORDINATOR_GANG: Final = "gang.scheduling.koordinator.sh/name"
+GROUP_ANNOTATIONS: Final = (
+    "scheduling.k8s.io/group-name",
+    "scheduling.volcano.sh/group-name",
+    ANNOTATION_KOORDINATOR_GANG,
+)
+"""The same as annotations, of Volcano and Koordinator."""
+GROUP_SIZES: Final = {
+    LABEL_LWS_GROUP: "leaderworkerset.sigs.k8s.io/size",
+    ANNOTATION_KOORDINATOR_GANG: "gang.scheduling.koordinator.sh/total-number",
+}
+"""Annotations that tell the number of pods of the group, where one does."""
 LABEL_CARD_MEMORY: Final = "aliyun.accelerator/nvidia_mem"
 """Set by the vendor on GPU nodes when they join: memory of a card, such as `16280MiB`."""
 LABEL_CARD_MEMORY_NVIDIA: Final = "nvidia.com/gpu.memory"
@@ -342,6 +373,7 @@ class Reason(StrEnum):
     ROUTED = "Routed"
     ROUTED_ON_REQUEST = "RoutedOnRequest"
     ROUTED_BY_NAMESPACE = "RoutedByNamespace"
+    ROUTED_BY_POLICY = "RoutedByPolicy"
     ROUTED_WITHOUT_ISOLATION = "RoutedWithoutIsolation"
 
     # Pods at admission: left as they are.
@@ -376,6 +408,9 @@ class Reason(StrEnum):
     CAPACITY_UNKNOWN = "CapacityUnknown"
     LESS_PREFERRED = "LessPreferred"
     LOWER_PRIORITY = "LowerPriority"
+    GANG_SPLIT = "GangSplit"
+    GANG_ELSEWHERE = "GangElsewhere"
+    GANG_TOO_LARGE = "GangTooLarge"
     LESS_FULL = "LessFull"
     FULLER = "Fuller"
     LATER_NAME = "LaterName"
@@ -401,6 +436,7 @@ class Reason(StrEnum):
     TOO_FEW_CARDS = "TooFewCards"
     NO_CONTAINER_ASKS = "NoContainerAsks"
     SEVERAL_CONTAINERS_ASK = "SeveralContainersAsk"
+    NO_CARD_ALLOCATED = "NoCardAllocated"
 
     # Calls of the webhook that it can't decide.
     NOT_SYNCED = "NotSynced"
@@ -414,6 +450,7 @@ NOT_TAKEN: Final = frozenset({Reason.OWNED_BY_OTHER_POOL, Reason.NO_GPU_ON_NODE}
 """Reasons why a pool does not get a node that it claims."""
 RANKED: Final = frozenset(
     {Reason.NO_ROOM, Reason.RESERVED, Reason.CAPACITY_UNKNOWN, Reason.LESS_PREFERRED}
+    | {Reason.GANG_SPLIT, Reason.GANG_ELSEWHERE, Reason.GANG_TOO_LARGE}
     | {Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.FULLER, Reason.LATER_NAME}
 )
 """Reasons why a pool that could take a pod does not get it."""

@@ -20,6 +20,7 @@ from pydantic import (
 
 from gpushare import names
 from gpushare.names import SETTINGS_PREFIX
+from gpushare.workload_kinds import AddedKinds
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
@@ -53,6 +54,7 @@ DaemonSetName = Annotated[str, StringConstraints(pattern=DAEMONSET_NAME)]
 DaemonSetNames = Annotated[
     Mapping[str, DaemonSetName], BeforeValidator(_decode), AfterValidator(_check_daemonsets)
 ]
+WorkloadKinds = Annotated[AddedKinds, BeforeValidator(_decode)]
 LabelKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
 LabelKeys = Annotated[tuple[LabelKey, ...], BeforeValidator(_decode), Field(max_length=20)]
 Seconds = Annotated[float, Field(ge=0, le=7 * 86400, allow_inf_nan=False)]
@@ -67,6 +69,7 @@ operator did not write then, has a longer duration."""
 class Variable(StrEnum):
     """The variables of the operator's containers from which commands read its settings."""
 
+    ADMISSION_TABLE = f"{SETTINGS_PREFIX}ADMISSION_TABLE"
     ALLOW_EVICTION = f"{SETTINGS_PREFIX}ALLOW_EVICTION"
     ALLOW_TEARDOWN_JOBS = f"{SETTINGS_PREFIX}ALLOW_TEARDOWN_JOBS"
     BACKOFF_SECONDS = f"{SETTINGS_PREFIX}BACKOFF_SECONDS"
@@ -83,6 +86,7 @@ class Variable(StrEnum):
     SCHEDULERS = f"{SETTINGS_PREFIX}SCHEDULERS"
     RECHECK_SECONDS = f"{SETTINGS_PREFIX}RECHECK_SECONDS"
     TEARDOWN_NAMESPACE = f"{SETTINGS_PREFIX}TEARDOWN_NAMESPACE"
+    WORKLOAD_KINDS = f"{SETTINGS_PREFIX}WORKLOAD_KINDS"
     ZERO_PATIENCE_SECONDS = f"{SETTINGS_PREFIX}ZERO_PATIENCE_SECONDS"
 
 
@@ -151,6 +155,8 @@ class Settings(BaseModel):
     """Image of the teardown Jobs, with a shell and nsenter."""
     memory_unit: Literal["GiB", "MiB"] = "GiB"
     """Unit in which the cluster's device plugins count GPU memory."""
+    admission_table: bool = False
+    """Keeps the object that the chart's MutatingAdmissionPolicy reads equal to the pools."""
     node_label_keys: LabelKeys = ()
     """Further keys of node labels that the pools' status publishes for admission."""
     release_patience_seconds: Seconds = 600.0
@@ -192,6 +198,8 @@ class Settings(BaseModel):
     """What happens to pods that no pool accepts; a namespace's label takes precedence."""
     schedulers: Names = (names.DEFAULT_SCHEDULER,)
     """Schedulers that allocate GPU memory by card; pods of other schedulers are not changed."""
+    workload_kinds: WorkloadKinds = ()
+    """Kinds of objects that create pods besides those of `gpushare.workload_kinds`, or instead."""
     stale_seconds: Annotated[Seconds, Field(ge=30)] = 60.0
     """How long a watch may be silent before calls, and /readyz, fail. A healthy watch is not: the
     API server ends it after 20 s at the latest."""

@@ -16,7 +16,9 @@ FOREIGN = {
     "DCGM_FI_DEV_FB_FREE": _DCGM_MEMORY,
     "DCGM_FI_DEV_FB_USED": _DCGM_MEMORY,
     "DCGM_FI_DEV_GPU_UTIL": {"Hostname", "NodeName", "gpu"},
-    "DCGM_CUSTOM_PROCESS_MEM_USED": {"NamespaceName", "PodName"},
+    "DCGM_CUSTOM_PROCESS_MEM_USED": {"NamespaceName", "NodeName", "PodName"},
+    "hami_vgpu_memory_used_bytes": {"namespace", "pod"},
+    "vGPU_device_memory_usage_in_bytes": {"podname", "podnamespace"},
     "nvidia_gpu_memory_total_bytes": {
         "allocate_mode",
         "minor_number",
@@ -29,9 +31,19 @@ FOREIGN = {
     "process_resident_memory_bytes": {"instance"},
     "up": {"job", "namespace"},
 }
-"""Metrics of others with the used labels: DCGM's exporter, ACK's of both generations, processes."""
+"""Metrics of others with the used labels: DCGM's exporter, ACK's of both generations, HAMi's
+monitor in both of its forms, processes."""
 OWN = frozenset({"process_cpu_seconds_total", "process_resident_memory_bytes", "up"})
 """Metrics of others that need no exporter on nodes."""
+_RECORD_OF_USE = "gpushare:namespace_pool_memory_used_bytes:avg1h"
+RECORDS = {
+    "gpushare:namespace_pool_memory_allocated_bytes:avg1h": {"namespace", "pool"},
+    _RECORD_OF_USE: {"namespace", "pool"},
+    "gpushare:pool_memory_bytes:avg1h": {"pool"},
+}
+"""What chart/files/rules-usage.yaml records, with its labels."""
+FROM_EXPORTERS = (FOREIGN.keys() - OWN) | {_RECORD_OF_USE}
+"""Metrics that are missing where no exporter runs on the nodes."""
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
@@ -53,8 +65,8 @@ def list_queries(page: Json) -> Iterator[tuple[str, str]]:
 
 
 def fill_in(expression: str) -> str:
-    """Build the query that Grafana sends while no variable is set."""
-    known = {"__rate_interval": "5m"}
+    """Build the query that Grafana sends while no variable but the price is set."""
+    known = {"__rate_interval": "5m", "__interval": "1d", "__range": "30d", "price": "1.5"}
     return _VARIABLE.sub(
         lambda found: found[0] if found[1].isdigit() else known.get(found[1], ".*"), expression
     )

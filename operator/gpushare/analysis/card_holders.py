@@ -15,15 +15,15 @@ from gpushare.core.deviceplugin.findings import list_few
 
 
 def judge_card_holders(node: Node, pods: Iterable[Pod]) -> Iterator[Finding]:
-    """Find the pods on a GPU node that may hold cards without a request, or may serve devices that
-    nobody knows."""
+    """Find the pods on a GPU node that may hold cards that are not counted, or may serve devices
+    that nobody knows."""
     about, live = f"node {node.name}", [pod for pod in pods if pod.is_live]
     if holders := _list(live, lambda pod: pod.may_hold_cards, with_sign=True):
         yield report(
             FindingCode.UNREQUESTED_CARDS,
             about,
-            f"Pods may hold cards without a request, and are not counted: {holders}",
-            "Let them request GPUs, or move them. A teardown waits for them "
+            f"Pods may hold cards that no pool counts: {holders}",
+            "Let them request a pool's GPU resource, or move them. A teardown waits for them "
             "(docs/teardown.md#pods-without-a-request)",
         )
     if privileged := _list(live, lambda pod: pod.unrequested == ALL_DEVICES):

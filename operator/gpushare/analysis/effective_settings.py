@@ -24,7 +24,7 @@ DEFAULT = "default"
 Variables = Mapping[str, str | None]
 """Environment variables of a Deployment's containers; None for a value that is read from another
 object."""
-_INDECISIVE = (Variable.CERTIFICATE_MODE, Variable.TEARDOWN_NAMESPACE)
+_INDECISIVE = {Variable.ADMISSION_TABLE, Variable.CERTIFICATE_MODE, Variable.TEARDOWN_NAMESPACE}
 _DECISIVE = tuple(variable for variable in Variable if variable not in _INDECISIVE)
 """Variables on which decisions depend."""
 _VALUES: Mapping[Variable, str] = {

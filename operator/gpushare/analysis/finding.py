@@ -63,8 +63,14 @@ class FindingCode(StrEnum):
     CERTIFICATE_EXPIRING = "CertificateExpiring", Severity.WARNING
     CERTIFICATE_UNTRUSTED = "CertificateUntrusted", Severity.ERROR
     WEBHOOK_ANSWERS = "WebhookAnswers", Severity.OK
+    WEBHOOK_NOT_INSTALLED = "WebhookNotInstalled", Severity.OK
     WEBHOOK_SILENT = "WebhookSilent", Severity.ERROR
     WORKLOADS_UNWARNED = "WorkloadsUnwarned", Severity.WARNING
+    POLICY_MISSING = "PolicyMissing", Severity.WARNING
+    TABLE_MISSING = "TableMissing", Severity.WARNING
+    TABLE_DIFFERS = "TableDiffers", Severity.WARNING
+    TABLE_OMITS_POOLS = "TableOmitsPools", Severity.WARNING
+    TABLE_CURRENT = "TableCurrent", Severity.OK
     TRIAL_REFUSED = "TrialRefused", Severity.WARNING
     RIGHTS_COMPLETE = "RightsComplete", Severity.OK
     RIGHTS_MISSING = "RightsMissing", Severity.ERROR
@@ -85,6 +91,12 @@ class FindingCode(StrEnum):
     UNKNOWN_PLUGIN = "UnknownPlugin", Severity.INFO
     PLUGINS_EVICTABLE = "PluginsEvictable", Severity.WARNING
     POOLS_AS_PLANNED = "PoolsAsPlanned", Severity.OK
+    KUEUE_FITS = "KueueFits", Severity.OK
+    FLAVOR_POOL_MISSING = "FlavorPoolMissing", Severity.WARNING
+    FLAVOR_WITHOUT_POOL = "FlavorWithoutPool", Severity.WARNING
+    POOLS_IN_TWO_GROUPS = "PoolsInTwoGroups", Severity.WARNING
+    QUOTA_ABOVE_POOL = "QuotaAbovePool", Severity.WARNING
+    POOL_WITHOUT_FLAVOR = "PoolWithoutFlavor", Severity.INFO
 
 
 @dataclass(frozen=True, slots=True)

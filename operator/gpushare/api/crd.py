@@ -1,14 +1,18 @@
-"""Generates the CustomResourceDefinition from the models.
+"""Generates the CustomResourceDefinitions from the models.
 
-`python -m gpushare.api.crd` prints it; `make crds` writes it to `crds/`.
+`python -m gpushare.api.crd` prints that of the pools, and with the plural of a kind that of the
+kind; `make crds` writes them to `crds/`.
 """
 
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 from pydantic import BaseModel
 
 from gpushare import names
+from gpushare.api.admission.table import AdmissionTableSpec
 from gpushare.api.pool import PoolSpec
 from gpushare.api.status import PoolStatus
 
@@ -30,6 +34,11 @@ _WIDE_COLUMNS = (
     ("Config", "string", ".spec.nvidia.config"),
 )
 """Further columns of `-o wide`."""
+_TABLE_COLUMNS = (
+    ("Pools", "integer", ".spec.count"),
+    ("Omitted", "integer", ".spec.omitted"),
+    ("Age", "date", ".metadata.creationTimestamp"),
+)
 
 _UNOBSERVED = -1
 """Generation in the status of a new pool. Flux and others wait by kstatus, for which an object
@@ -40,47 +49,57 @@ _KEPT = frozenset(
         "type", "format", "description", "enum", "default", "required",
         "minimum", "maximum", "minLength", "maxLength", "pattern", "maxItems", "maxProperties",
         "x-kubernetes-int-or-string",
-        "x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
+        "x-kubernetes-validations", "x-kubernetes-map-type", "x-kubernetes-list-type",
+        "x-kubernetes-list-map-keys",
     }
 )  # fmt: skip
 
 
 def build_crd() -> dict[str, Any]:
-    """Build the CustomResourceDefinition as an object literal."""
+    """Build the CustomResourceDefinition of the pools as an object literal."""
+    version = _build_version(_COLUMNS, _pool_schema(), subresources={"status": {}})
+    version["additionalPrinterColumns"] += [
+        {**column, "priority": 1} for column in _build_columns(_WIDE_COLUMNS)
+    ]
+    return _build(names.KIND, names.PLURAL, version, shortNames=["gsp"], categories=["gpu"])
+
+
+def build_table_crd() -> dict[str, Any]:
+    """Build the CustomResourceDefinition of the admission table as an object literal."""
+    version = _build_version(_TABLE_COLUMNS, _table_schema())
+    return _build(names.TABLE_KIND, names.TABLE_PLURAL, version)
+
+
+def _build(kind: str, plural: str, version: dict[str, Any], **more: Any) -> dict[str, Any]:
+    called = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{names.PLURAL}.{names.GROUP}"},
+        "metadata": {"name": f"{plural}.{names.GROUP}"},
         "spec": {
             "group": names.GROUP,
             "scope": "Cluster",
-            "names": {
-                "kind": names.KIND,
-                "listKind": f"{names.KIND}List",
-                "plural": names.PLURAL,
-                "singular": names.KIND.lower(),
-                "shortNames": ["gsp"],
-                "categories": ["gpu"],
-            },
-            "versions": [
-                {
-                    "name": names.VERSION,
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [
-                        {"name": name, "type": kind, "jsonPath": path}
-                        for name, kind, path in _COLUMNS
-                    ]
-                    + [
-                        {"name": name, "type": kind, "jsonPath": path, "priority": 1}
-                        for name, kind, path in _WIDE_COLUMNS
-                    ],
-                    "schema": {"openAPIV3Schema": _pool_schema()},
-                }
-            ],
+            "names": {**called, **more},
+            "versions": [version],
         },
     }
+
+
+def _build_version(
+    columns: Sequence[tuple[str, str, str]], schema: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    return {
+        "name": names.VERSION,
+        "served": True,
+        "storage": True,
+        **more,
+        "additionalPrinterColumns": _build_columns(columns),
+        "schema": {"openAPIV3Schema": schema},
+    }
+
+
+def _build_columns(columns: Sequence[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    return [{"name": name, "type": kind, "jsonPath": path} for name, kind, path in columns]
 
 
 def _pool_schema() -> dict[str, Any]:
@@ -105,6 +124,21 @@ def _pool_schema() -> dict[str, Any]:
                 **_without_defaults(_structural_model(PoolStatus, mode="serialization")),
                 "default": {"observedGeneration": _UNOBSERVED},
             },
+        },
+    }
+
+
+def _table_schema() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": "GPUShareAdmissionTable tells the API server which pools take which pods. "
+        f"The controller writes the object {names.TABLE_NAME}; no other is read.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": "API version of the object."},
+            "kind": {"type": "string", "description": "GPUShareAdmissionTable."},
+            "metadata": {"type": "object"},
+            "spec": _structural_model(AdmissionTableSpec),
         },
     }
 
@@ -167,6 +201,13 @@ def _prune(default: Any) -> Any:
     return {key: value for key, value in pruned.items() if value not in (None, {}, [])}
 
 
+_SOURCES = {
+    names.PLURAL: ("pool.py", build_crd),
+    names.TABLE_PLURAL: ("admission/table.py", build_table_crd),
+}
+
+
 if __name__ == "__main__":
-    print("# Generated by `make crds` from operator/gpushare/api/pool.py.")
-    print(yaml.safe_dump(build_crd(), sort_keys=False, width=100), end="")
+    source, build = _SOURCES[sys.argv[1] if len(sys.argv) > 1 else names.PLURAL]
+    print(f"# Generated by `make crds` from operator/gpushare/api/{source}.")
+    print(yaml.safe_dump(build(), sort_keys=False, width=100), end="")

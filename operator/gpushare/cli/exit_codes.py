@@ -17,10 +17,11 @@ class Exit(IntEnum):
     OK = 0, "the result is on standard output"
     FAILURE = 1, "any other failure, such as a file that can't be written"
     USAGE = 2, "the command line is invalid"
-    NO_CLUSTER = 3, "the API server can't be reached, or does not answer in time"
+    NO_CLUSTER = 3, "the API server or Prometheus can't be reached, or does not answer in time"
     NO_CREDENTIALS = (
         4,
-        "the kubeconfig is missing or incomplete, or the API server rejects its credentials",
+        "the kubeconfig is missing or incomplete, or the API server or Prometheus rejects the "
+        "credentials",
     )
     FORBIDDEN = 5, "a right is missing"
     NOT_INSTALLED = 6, "the command needs GPUSharePools, and the cluster has none of this version"

@@ -32,6 +32,7 @@ from gpushare.cli.plan.command import add_plan_commands
 from gpushare.cli.render.command import render
 from gpushare.cli.simulate.command import add_simulate_command
 from gpushare.cli.ui.command import add_ui_command
+from gpushare.cli.usage.command import add_usage_command
 from gpushare.names import PoolFate
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ add_explain_commands(app)
 add_ui_command(app)
 add_plan_commands(app)
 add_simulate_command(app)
+add_usage_command(app)
 add_freeze_commands(app)
 add_adopt(app)
 add_migrate(app)

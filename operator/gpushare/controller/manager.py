@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Protocol, cast
 
+from gpushare.controller.admission_table import AdmissionTableKeeper
 from gpushare.controller.kopf_handlers import (
     build_registry,
     build_settings,
@@ -97,7 +98,9 @@ async def _run_with_crd(
             renew_seconds=settings.lease_renew_seconds,
         )
         lease = LeaderElector(api, lease_settings)
-        reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
+        fenced = api.only_while(lambda: lease.is_held)
+        reconciler = Reconciler(fenced, settings, metrics)
+        table = AdmissionTableKeeper(fenced, metrics) if settings.admission_table else None
         webhook = build_webhook(api, settings, metrics) if build_webhook else None
         liveness: list[http.Check] = [
             reconciler.find_standstill,
@@ -130,7 +133,7 @@ async def _run_with_crd(
             return
         await finding
         active = asyncio.create_task(
-            _be_active(lease, reconciler, metrics, patience), name="active"
+            _be_active(lease, reconciler, metrics, patience, table), name="active"
         )
         one_at_a_time = asyncio.Lock()
 
@@ -216,6 +219,7 @@ async def _be_active(
     reconciler: Reconciler,
     metrics: ControllerMetrics,
     patience_seconds: float,
+    table: AdmissionTableKeeper | None = None,
 ) -> None:
     """Fill the caches, stand by, and reconcile while the Lease is ours.
 
@@ -239,6 +243,8 @@ async def _be_active(
                 f"listed anew within {patience_seconds:g} s"
             ) from error
         tasks.create_task(reconciler.run())
+        if table is not None:
+            tasks.create_task(table.run())
 
 
 async def _end_when_unsynced(find_unsynced: Callable[[], str | None]) -> None:

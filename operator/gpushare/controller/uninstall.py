@@ -8,6 +8,7 @@ from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.errors import CALL_FAILURES, CrdMissingError, PoolsRemainError, describe_failure
+from gpushare.kube.resources.admission_tables import delete_table
 from gpushare.kube.resources.pools import delete_pool, drop_finalizer, list_pools_for_removal
 from gpushare.kube.session import load_credentials
 from gpushare.names import PoolFate
@@ -37,13 +38,14 @@ async def uninstall(
 async def remove_pools(
     api: ApiClient, fate: PoolFate, *, timeout_seconds: float, namespace: str, tell: Tell
 ) -> None:
-    """Bring all pools to what `fate` says. Raises `PoolsRemainError` after `timeout_seconds`."""
+    """Bring all pools to what `fate` says, and delete the admission table, which nobody keeps any
+    more. Raises `PoolsRemainError` after `timeout_seconds`."""
     removal = _PoolRemoval(api, fate, tell)
     try:
         async with asyncio.timeout(timeout_seconds):
             while True:
                 if await removal.advance():
-                    return
+                    break
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError as error:
         raise PoolsRemainError(
@@ -52,6 +54,19 @@ async def remove_pools(
                 removal.remaining, fate, timeout_seconds=timeout_seconds, namespace=namespace
             )
         ) from error
+    await _remove_table(api, tell)
+
+
+async def _remove_table(api: ApiClient, tell: Tell) -> None:
+    """Delete the admission table. Without its policy it has no effect, so it holds up nothing."""
+    try:
+        if await delete_table(api):
+            tell("The admission table is deleted")
+    except CALL_FAILURES as error:
+        tell(
+            f"The admission table is not deleted: {describe_failure(error)}. To delete it, run: "
+            f"kubectl delete {names.TABLE_PLURAL} {names.TABLE_NAME}"
+        )
 
 
 class _PoolRemoval:

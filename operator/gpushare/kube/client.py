@@ -16,6 +16,7 @@ from aiohttp.http_exceptions import LineTooLong
 from gpushare import names
 from gpushare.kube.auth.credentials import Credentials
 from gpushare.kube.errors import (
+    AnswerTooLongError,
     ApiError,
     MalformedAnswerError,
     NotLeaderError,
@@ -83,6 +84,10 @@ class ApiClient:
 
     async def get(self, path: str, **params: str) -> Json:
         return await self._request("GET", path, params=params)
+
+    async def get_at_most(self, most_bytes: int, path: str, **params: str) -> Json:
+        """Get what may be of any length. Raises `AnswerTooLongError`."""
+        return await self._request("GET", path, params=params, most_bytes=most_bytes)
 
     async def find(self, path: str, **params: str) -> Json | None:
         """Get an object; None where it does not exist."""
@@ -161,7 +166,8 @@ class ApiClient:
         ) as response:
             self._observer("WATCH", _resource(path), response.status)
             if response.status != 200:
-                raise await self._refusal(response, f"watch {path}", "GET", path)
+                body = await response.read()
+                raise self._refusal(response, body, f"watch {path}", "GET", path)
             try:
                 async for line in response.content:
                     yield _parse_event(line, path)
@@ -182,6 +188,7 @@ class ApiClient:
         body: Any = None,
         content_type: str = JSON,
         warnings: list[str] | None = None,
+        most_bytes: int | None = None,
     ) -> Json:
         """Send a request and return the answer; its warnings are added to `warnings`."""
         # The verb of the API server's own metrics, which count an apply as APPLY.
@@ -206,22 +213,22 @@ class ApiClient:
                 trace_request_ctx=check,
             ) as response:
                 self._observer(verb, _resource(path), response.status)
+                answer = await read_answer(response, most_bytes)
                 if response.status >= 300:
-                    raise await self._refusal(response, f"{verb} {path}", method, path)
+                    raise self._refusal(response, answer, f"{verb} {path}", method, path)
                 if warnings is not None:
                     warnings += map(_parse_warning, response.headers.getall("Warning", ()))
-                return _parse_object(await response.read(), f"{verb} {path}")
+                return _parse_object(answer, f"{verb} {path}")
         except aiohttp.ClientConnectionError as error:
             if isinstance(error.__cause__, NotLeaderError):
                 raise error.__cause__ from None
             raise
 
-    async def _refusal(
-        self, response: aiohttp.ClientResponse, what: str, method: str, path: str
+    def _refusal(
+        self, response: aiohttp.ClientResponse, body: bytes, what: str, method: str, path: str
     ) -> ApiError:
         """Build the error of an answer; its Retry-After holds back later calls too."""
         seconds = parse_retry_after(response.headers.get("Retry-After"))
-        body = await response.read()
         if response.status < 400:
             target = response.headers.get("Location", "nowhere")
             body = f"the redirect to {target} is not followed; set that server instead".encode()
@@ -235,6 +242,20 @@ class ApiClient:
 def connect(credentials: Credentials, observer: RequestObserver = _unobserved) -> ApiClient:
     """Connect to the API server of `credentials`; nothing is sent yet."""
     return ApiClient(open_session(credentials), observer)
+
+
+async def read_answer(response: aiohttp.ClientResponse, most_bytes: int | None = None) -> bytes:
+    """Read the body of an answer. Raises `AnswerTooLongError` for more than `most_bytes`."""
+    if most_bytes is None:
+        return await response.read()
+    parts: list[bytes] = []
+    left = most_bytes
+    async for part in response.content.iter_any():
+        parts.append(part)
+        left -= len(part)
+        if left < 0:
+            raise AnswerTooLongError(f"more than {most_bytes / 2**20:g} MiB")
+    return b"".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

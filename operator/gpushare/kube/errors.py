@@ -59,6 +59,10 @@ class MalformedAnswerError(KubeError):
     """The answer is not of the API server's format: cut short, or from a proxy in between."""
 
 
+class AnswerTooLongError(KubeError):
+    """The answer is longer than the caller wants to read; the message says how long it may be."""
+
+
 class EvictionRefusedError(KubeError):
     """A pod can't be evicted now; the message names the pod and what keeps it."""
 

@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import orjson
 
+from gpushare import names
 from gpushare.api.k8s.pod_shape import PodShape, Shape
-from gpushare.webhook.pod_template import Resource, WorkloadShape
+from gpushare.webhook.pod_template import Resource
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -45,7 +46,12 @@ class _Envelope(Shape, Generic[Object], frozen=True):
 
 
 _POD = msgspec.json.Decoder(_Envelope[PodShape])
-_WORKLOAD = msgspec.json.Decoder(_Envelope[WorkloadShape])
+_WORKLOAD = msgspec.json.Decoder(_Envelope[dict[str, Any]])
+_UNREAD = msgspec.json.Decoder(_Envelope[Shape])
+_ABOUT_GPUS = tuple(
+    word.encode() for word in ("aliyun.com/gpu-", f"{names.GROUP}/", *sorted(names.GPU_ENVIRONMENT))
+)
+"""Words of which an object has one at least whose pods are any business of the webhook's."""
 
 
 def parse_pod_review(body: bytes) -> Review[PodShape]:
@@ -53,9 +59,14 @@ def parse_pod_review(body: bytes) -> Review[PodShape]:
     return _parse(body, _POD)
 
 
-def parse_workload_review(body: bytes) -> Review[WorkloadShape]:
-    """Parse the review of a workload from a request's body. Raises `MalformedReviewError`."""
-    return _parse(body, _WORKLOAD)
+def parse_workload_review(body: bytes) -> Review[dict[str, Any]] | Review[Shape]:
+    """Parse the review of a workload from a request's body. Raises `MalformedReviewError`.
+
+    An object that says nothing of shared GPUs is not decoded: most are, and may be long.
+    """
+    if any(word in body for word in _ABOUT_GPUS):
+        return _parse(body, _WORKLOAD)
+    return _parse(body, _UNREAD)
 
 
 def _parse(body: bytes, decoder: msgspec.json.Decoder[_Envelope[Object]]) -> Review[Object]:

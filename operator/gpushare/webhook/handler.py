@@ -3,23 +3,27 @@
 import functools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpushare.api.k8s.pod_request import read_pod_request
 from gpushare.api.k8s.pod_shape import PodShape
 from gpushare.core.admission.decide import decide
-from gpushare.core.admission.decision import AdmissionDecision, sanitize
-from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.gangs import Gangs, read_gang
 from gpushare.core.admission.request import Rules
 from gpushare.core.admission.reservations import Reservations
 from gpushare.core.admission.shortlist import Shortlists
+from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.cache import PoolCache
 from gpushare.webhook.codec import build_answer, parse_pod_review, parse_workload_review
 from gpushare.webhook.decision_log import DecisionLog
 from gpushare.webhook.patch import plan_patch
-from gpushare.webhook.pod_template import PODS, WorkloadShape, find_template
+from gpushare.webhook.pod_template import PODS, find_pods
+from gpushare.webhook.policy_choice import take_back
+from gpushare.webhook.workload_warnings import NO_CONCERN, answer_workload
+from gpushare.workload_kinds import WorkloadKind
 
 
 def _nothing() -> None:
@@ -36,9 +40,8 @@ class Answered(NamedTuple):
 class AdmissionHandler:
     """Decides on pods and workloads, from the cache.
 
-    Methods take the body of a request and return the answer. They raise `MalformedReviewError`,
-    `MalformedPodError` and `NoTemplateError` for an invalid request, and `UndecidedError` where
-    the cache can't be used.
+    Methods take the body of a request and return the answer. They raise `MalformedReviewError` and
+    `MalformedPodError` for an invalid request, and `UndecidedError` where the cache can't be used.
     """
 
     def __init__(
@@ -49,12 +52,15 @@ class AdmissionHandler:
         *,
         rules: Rules,
         replicas: int,
+        kinds: Mapping[str, WorkloadKind],
     ) -> None:
         self._cache = cache
         self._decision_log = decision_log
         self._rules = rules
+        self._kinds = kinds
         self._reservations = Reservations(replicas)
         self._shortlists = Shortlists()
+        self._gangs = Gangs()
         # Looking a series up costs more than counting in it.
         self._pods = functools.cache(metrics.admissions.labels)
         self._workloads = functools.cache(metrics.workload_admissions.labels)
@@ -64,16 +70,19 @@ class AdmissionHandler:
         review = parse_pod_review(body)
         if review.operation != "CREATE" or review.resource != PODS or review.sub_resource:
             return Answered(build_answer(review.uid))
-        pod = review.object or PodShape()
         namespace, pools = self._cache.recall(review.namespace or "")
+        pod, taken_back = take_back(review.object or PodShape(), pools)
         now = time.monotonic()
         reserved = self._reservations.count(pools, now)
-        decision = decide(
-            read_pod_request(pod), namespace, pools, self._rules, reserved, self._shortlists
-        )
-        patch = plan_patch(pod, decision)
-        if decision.pool is not None and decision.reserved and not review.dry_run:
-            self._reservations.reserve(decision.pool, decision.reserved, now)
+        request = read_pod_request(pod)
+        gang = self._gangs.recall(read_gang(pod), namespace.name, now)
+        decision = decide(request, namespace, pools, self._rules, reserved, self._shortlists, gang)
+        patch = [*taken_back, *plan_patch(pod, decision)]
+        if decision.pool is not None and not review.dry_run:
+            if decision.reserved:
+                self._reservations.reserve(decision.pool, decision.reserved, now)
+            if gang is not None:
+                self._gangs.note(gang, namespace.name, decision.pool, now)
         refusal = decision.refusal
         changes = bool(patch or refusal) and not review.dry_run
         return Answered(
@@ -84,17 +93,29 @@ class AdmissionHandler:
     def warn_of_workload(self, body: bytes) -> Answered:
         """Warn where a workload's pods will be assigned; the workload is never changed."""
         review = parse_workload_review(body)
-        if review.operation not in ("CREATE", "UPDATE") or review.sub_resource:
+        kind = self._kinds.get(f"{review.resource.resource}.{review.resource.group}")
+        if review.operation not in ("CREATE", "UPDATE") or review.sub_resource or kind is None:
             return Answered(build_answer(review.uid))
-        template = find_template(review.resource, review.object or WorkloadShape())
-        if template is None:
-            return Answered(build_answer(review.uid))
+        raw = review.object
+        if not isinstance(raw, dict):
+            # It says nothing of shared GPUs: it waits for no namespace, and for no pools.
+            count = functools.partial(self._count_workload, NO_CONCERN.reasons)
+            return Answered(build_answer(review.uid), count)
         namespace, pools = self._cache.recall(review.namespace or "")
-        pod = read_pod_request(template)
         reserved = self._reservations.count(pools, time.monotonic())
-        decision = decide(pod, namespace, pools, self._rules, reserved, self._shortlists)
-        answer = build_answer(review.uid, warnings=_warn(decision, pools))
-        return Answered(answer, self._workloads(decision.reason).inc)
+
+        def decide_on(pod: PodShape) -> AdmissionDecision:
+            request = read_pod_request(pod)
+            gang = read_gang(pod)
+            return decide(request, namespace, pools, self._rules, reserved, self._shortlists, gang)
+
+        told = answer_workload(find_pods(kind, raw), decide_on, pools)
+        answer = build_answer(review.uid, warnings=told.warnings)
+        return Answered(answer, functools.partial(self._count_workload, told.reasons))
+
+    def _count_workload(self, reasons: Sequence[Reason]) -> None:
+        for reason in reasons:
+            self._workloads(reason).inc()
 
     def _account(
         self, namespace: str, pod: str, decision: AdmissionDecision, changes: bool
@@ -113,13 +134,3 @@ def _name(pod: PodShape) -> str:
     """Return the pod's name; for one that a controller creates, its `generateName`."""
     metadata = pod.metadata
     return (metadata.name or metadata.generate_name or "") if metadata is not None else ""
-
-
-def _warn(decision: AdmissionDecision, pools: Sequence[PoolView]) -> tuple[str, ...]:
-    if refusal := decision.refusal:
-        return (sanitize(f"Pods of this workload will be refused: {refusal}"), *decision.warnings)
-    if decision.pool is None:
-        return decision.warnings
-    schedule = next(pool.schedule for pool in pools if pool.name == decision.pool)
-    assigned = f"Pods of this workload will be assigned to pool {decision.pool} ({schedule})"
-    return (assigned, *decision.warnings)

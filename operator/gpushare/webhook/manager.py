@@ -26,6 +26,7 @@ from gpushare.webhook.decision_log import DecisionLog
 from gpushare.webhook.handler import AdmissionHandler
 from gpushare.webhook.readiness import ReadinessCall
 from gpushare.webhook.server import PODS_PATH, AdmissionServer
+from gpushare.workload_kinds import merge_kinds
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ class Webhook:
             metrics,
             rules=build_rules(settings),
             replicas=settings.webhook_replicas,
+            kinds=merge_kinds(settings.workload_kinds),
         )
         self._server = AdmissionServer(handler, metrics, settings.max_calls_in_flight)
 

@@ -22,7 +22,6 @@ from gpushare.webhook.cache import UndecidedError, UnknownNamespaceError
 from gpushare.webhook.calls import BODY_SECONDS, Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
 from gpushare.webhook.handler import AdmissionHandler, Answered
-from gpushare.webhook.pod_template import NoTemplateError
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +125,7 @@ class AdmissionServer:
         try:
             document = await self._decide(question, request)
             return web.Response(body=document, content_type="application/json")
-        except (MalformedReviewError, MalformedPodError, NoTemplateError) as error:
+        except (MalformedReviewError, MalformedPodError) as error:
             return self._fail(question, 400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:
             return self._fail(question, 503, error.reason, f"{error}. Try again")

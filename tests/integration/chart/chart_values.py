@@ -60,6 +60,12 @@ _JOINT: Mapping[str, Sequence[Values]] = {
         {"deploy": False},
         {"deploy": False, "webhook.url": "https://webhook.example.com:9443"},
     ),
+    "who chooses pools": (
+        {"webhook.enabled": True, "admissionPolicy.enabled": "auto"},
+        {"webhook.enabled": True, "admissionPolicy.enabled": True},
+        {"webhook.enabled": True, "admissionPolicy.enabled": False},
+        {"webhook.enabled": False, "admissionPolicy.enabled": True},
+    ),
     "who gives the certificate": (
         {"webhook.certificate.mode": "self"},
         {"webhook.certificate.mode": "cert-manager"},

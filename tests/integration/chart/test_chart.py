@@ -16,6 +16,8 @@ from tests.integration.chart.chart_values import (
 )
 from tests.kit.bench import Bench
 
+WORKS = {"group": "example.com", "resource": "works", "kind": "Work", "templates": []}
+PLACE = {"path": "spec.x", "replicas": ["spec.y[*].replicas"]}
 WEBHOOKS = ("MutatingWebhookConfiguration", "gpushare-webhook")
 
 
@@ -48,13 +50,14 @@ def test_the_controller_is_told_what_the_plugins_are_called(installed: Bench) ->
 
 def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) -> None:
     objects = render_named(installed.cluster, {"webhook.failurePolicy": "Ignore"})
-    *pods, workloads = objects[WEBHOOKS]["webhooks"]
-    for entry in (*pods, workloads):
-        assert (entry["timeoutSeconds"], entry["sideEffects"]) == (3, "None")
-        assert entry["matchPolicy"] == "Equivalent"
+    entries = objects[WEBHOOKS]["webhooks"]
+    *pods, _, _ = entries
+    for entry in entries:
+        assert (entry["sideEffects"], entry["matchPolicy"]) == ("None", "Equivalent")
+    assert [entry["timeoutSeconds"] for entry in entries] == [3, 3, 3, 1]
     # Another webhook may add containers to a pod after this one saw it.
     assert [entry["reinvocationPolicy"] for entry in pods] == ["IfNeeded"] * 2
-    assert [entry["failurePolicy"] for entry in (*pods, workloads)] == ["Ignore", "Fail", "Ignore"]
+    assert [entry["failurePolicy"] for entry in entries] == ["Ignore", "Fail", "Ignore", "Ignore"]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +75,7 @@ def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) ->
         "webhook.url=https://999.1.1.1", "webhook.certificate.lifetimeSeconds=3153600001",
         "webhook.certificate.issuerRef.kind=ClusterIssuer",
         "webhook.certificate.issuerRef.Name=ours",
+        "webhook.workloadKinds=[{group: a.k8s.io, resource: b, kind: C, templates: []}]",
     ],
 )  # fmt: skip
 def test_helm_refuses_a_value_of_no_use(installed: Bench, value: str) -> None:
@@ -114,17 +118,33 @@ def test_one_process_has_one_account(installed: Bench) -> None:
     assert accounts == given == {"gpushare-controller", "gpushare-uninstall"}
 
 
+def test_without_a_webhook_nothing_calls_it_or_waits_for_it(installed: Bench) -> None:
+    values = {"webhook.enabled": False, "admissionPolicy.enabled": True, "allInOne": False}
+    objects = render_named(installed.cluster, {**values, "prometheusRule.enabled": True})
+    webhooks = [each for each in objects if each[1].startswith("gpushare-webhook")]
+    # A hook takes it away, which an earlier installation may have left.
+    assert webhooks == [("Secret", "gpushare-webhook-tls")]
+    assert read_settings(objects, "controller")["GPUSHARE_ADMISSION_TABLE"] == "true"
+    assert "GPUShareNoWebhook" not in str(objects["PrometheusRule", "gpushare"])
+
+
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
         ({"pluginDaemonSets.gpushare-device-plugin-ds": "cgpu-installer"}, "has one name twice"),
         ({"webhook.port": 8443, "metricsPort": 8443}, "are both 8443"),
         ({"webhook.url": "https://webhook.example.com:9443"}, "set deploy to false"),
+        ({"webhook.enabled": False}, "there is no admission policy either"),
         ({"webhook.caBundle": "Q0E="}, "set the mode to provided"),
         ({"webhook.certificate.issuerRef.name": "ours"}, "set the mode to cert-manager"),
         (
             {"webhook.caBundle": "Q0E=", "webhook.certificate.mode": "cert-manager"},
             "set the mode to provided",
+        ),
+        ({"webhook.workloadKinds": [WORKS, WORKS]}, "lists works.example.com twice"),
+        (
+            {"webhook.workloadKinds": [{**WORKS, "templates": [PLACE]}]},
+            r"spec.y\[\*\].replicas of works.example.com has more",
         ),
     ],
     ids=str,

@@ -14,7 +14,7 @@ READS = {"get", "list", "watch"}
 @pytest.fixture(scope="module")
 def rights(installed: Bench) -> list[Right]:
     """With controller and webhook as two processes."""
-    values = {"eviction.enabled": "true"}
+    values = {"eviction.enabled": "true", "admissionPolicy.enabled": "true"}
     installation = Installation(installed.cluster, values, all_in_one=False, teardown_jobs=True)
     return list(list_rights(item for item in yaml.safe_load_all(installation.render()) if item))
 
@@ -38,6 +38,11 @@ def test_secrets_are_those_of_the_installation(rights: list[Right]) -> None:
             assert right.verb not in ("list", "watch", "delete")
 
 
+def test_of_the_admission_tables_only_the_one_that_is_read_is_changed(rights: list[Right]) -> None:
+    of_tables = {(r.verb, r.name) for r in rights if r.resource == "gpushareadmissiontables"}
+    assert of_tables == {("create", ""), ("get", "pools"), ("patch", "pools")}
+
+
 @pytest.mark.parametrize(
     ("resource", "verb"),
     [
@@ -45,6 +50,7 @@ def test_secrets_are_those_of_the_installation(rights: list[Right]) -> None:
         ("nodes/proxy", ""), ("pods/exec", ""), ("pods/attach", ""), ("pods", "create"),
         ("pods", "patch"), ("pods/ephemeralcontainers", ""), ("serviceaccounts/token", ""),
         ("validatingadmissionpolicies", ""), ("validatingadmissionpolicybindings", ""),
+        ("mutatingadmissionpolicies", ""), ("mutatingadmissionpolicybindings", ""),
         ("clusterroles", ""), ("clusterrolebindings", ""), ("daemonsets", "patch"),
     ],
 )  # fmt: skip
@@ -57,11 +63,14 @@ def test_none_leads_to_more_rights(rights: list[Right], resource: str, verb: str
     [(POOLS_GO, {"list", "delete"}), ({}, {"get", "list", "patch"})],
     ids=["pools go", "pools stay"],
 )
-def test_a_removal_reaches_pools_and_nothing_else(
+def test_a_removal_reaches_pools_and_their_table_and_nothing_else(
     installed: Bench, values: dict[str, str], verbs: set[str]
 ) -> None:
     rights = list(list_rights(render_hook(installed, values)))
-    assert {(r.group, r.resource) for r in rights} == {("gpushare.io", "gpusharepools")}
-    assert {r.verb for r in rights} == verbs
+    of_table = [r for r in rights if r.resource == "gpushareadmissiontables"]
+    assert {(r.name, r.verb) for r in of_table} == {("pools", "get"), ("pools", "delete")}
+    of_pools = [r for r in rights if r not in of_table]
+    assert {(r.group, r.resource) for r in of_pools} == {("gpushare.io", "gpusharepools")}
+    assert {r.verb for r in of_pools} == verbs
     account = f"system:serviceaccount:{NAMESPACE}:gpushare-uninstall"
     assert all(r.users == {account} for r in rights)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.integration.install.stolen_token import JSON_PATCH, MERGE_PATCH, StolenToken
-from tests.kit.bench import NODES, PODS, POOLS, SYSTEM_PODS
+from tests.kit.bench import NODES, PODS, POOLS, SYSTEM_PODS, TABLES
 from tests.kit.cluster.installations import NAME, SECRET, SECRETS
 from tests.kit.cluster.pod_admission import CONFIGURATION
-from tests.kit.values.manifests import Json, build_pod, build_pool
+from tests.kit.values.manifests import Json, build_empty_table, build_pod, build_pool
 
 POLICIES = (
-    *(f"gpushare-controller-{kind}" for kind in ("nodes", "pods", "pools")),
+    *(f"gpushare-controller-{kind}" for kind in ("nodes", "pods", "pools", "tables")),
     *(f"gpushare-webhook-{kind}" for kind in ("configuration", "secrets")),
 )
 NODE = "n1"
@@ -116,6 +116,21 @@ POOL_ATTACKS = {
     "a new pool": Attack("POST", POOLS, _OF_POOLS, build_pool("mine")),
     "no pool": Attack("DELETE", _POOL, _OF_POOLS),
 }
+_TABLE = f"{TABLES}/pools"
+_OF_TABLES, _OF_A_TABLE = (
+    "may only create and change the admission table pools",
+    "of the admission table: ",
+)
+TABLE_ATTACKS = {
+    "another table": Attack("POST", TABLES, _OF_TABLES, build_empty_table("mine")),
+    "no table": Attack("DELETE", _TABLE, _OF_TABLES),
+    "a table that nobody can delete": _change(
+        _TABLE, _OF_A_TABLE + "finalizers", metadata={"finalizers": [_MINE]}
+    ),
+    "an owner of the table": _change(
+        _TABLE, _OF_A_TABLE + "ownerReferences", metadata={"ownerReferences": [_OWNER]}
+    ),
+}
 
 # With the webhook's token.
 
@@ -192,6 +207,12 @@ _OF_THE_WEBHOOK = {**WEBHOOK_ATTACKS, **SECRET_ATTACKS}
 ATTACKS: Mapping[str, Mapping[str, Attack]] = {
     "gpushare-webhook": _OF_THE_WEBHOOK,
     # Its account is the webhook's too where both are one process.
-    "gpushare-controller": {**NODE_ATTACKS, **POD_ATTACKS, **POOL_ATTACKS, **_OF_THE_WEBHOOK},
+    "gpushare-controller": {
+        **NODE_ATTACKS,
+        **POD_ATTACKS,
+        **POOL_ATTACKS,
+        **TABLE_ATTACKS,
+        **_OF_THE_WEBHOOK,
+    },
 }
 """By the account whose token it is."""

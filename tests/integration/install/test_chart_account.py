@@ -16,11 +16,11 @@ from tests.integration.install.account_attacks import (
     Attack,
 )
 from tests.integration.install.stolen_token import StolenToken
-from tests.kit.bench import DAEMONSETS, NODES, PLUGIN, PODS, SYSTEM_PODS, Bench
+from tests.kit.bench import DAEMONSETS, NODES, PLUGIN, PODS, SYSTEM_PODS, TABLES, Bench
 from tests.kit.cluster.audit_log import THIEF
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.installations import NAME, SECRET, SECRETS, forget_certificate
-from tests.kit.values.manifests import build_pod, build_pool, build_workload
+from tests.kit.values.manifests import build_empty_table, build_pod, build_pool, build_workload
 
 CONTROLLER = "gpushare-controller"
 CASES = {
@@ -28,7 +28,9 @@ CASES = {
     for account, attacks in ATTACKS.items()
     for name, attack in attacks.items()
 }
-ONE_OF_EACH = ("a role", "a pod of one's own", "no pool", "no configuration", "no Secret")
+ONE_OF_EACH = {
+    *("a role", "a pod of one's own", "no pool", "no table", "no configuration", "no Secret")
+}
 _IMPOSTORS = "/apis/apps/v1/namespaces/default/daemonsets"
 
 
@@ -64,6 +66,7 @@ def pods(installed: Bench) -> Iterator[dict[str, str]]:
     pool = build_pool(POOL)
     pool["metadata"]["finalizers"] = ["example.com/theirs", "gpushare.io/labels"]
     installed.create_pool(pool)
+    installed.call("POST", TABLES, build_empty_table())
     forget_certificate(installed)
     data = {"tls.crt": "", "tls.key": ""}
     secret = {"metadata": {"name": NAME}, "type": "kubernetes.io/tls", "data": data}
@@ -80,6 +83,7 @@ def pods(installed: Bench) -> Iterator[dict[str, str]]:
         "impostor": expect(installed, "it runs", lambda: find_pod(PODS, PLUGIN)),
     }
     installed.call("DELETE", SECRET)
+    installed.call("DELETE", f"{TABLES}/pools")
     installed.call("DELETE", f"{DAEMONSETS}/{BYSTANDER}")
     installed.call("DELETE", f"{SYSTEM_PODS}/alone?gracePeriodSeconds=0")
     installed.clear()
@@ -133,6 +137,21 @@ def test_the_audit_log_tells_of_each(installed: Bench, pods: dict[str, str]) -> 
         return any(call.code == 403 and taint.refusal in call.message for call in calls)
 
     expect(installed, "the audit log tells of it", is_told)
+
+
+@pytest.mark.parametrize("almighty", [CONTROLLER], indirect=True)
+def test_the_table_that_is_read_may_be_created_and_changed_but_with_nothing_beside_it(
+    almighty: Thief,
+) -> None:
+    table = f"{TABLES}/pools"
+    change = {"spec": {"modes": {}, "pools": [], "count": 0, "omitted": 1}}
+    assert almighty.attempt(Attack("PATCH", table, "", change))[0] == 200
+    almighty.bench.call("DELETE", table)
+    labelled = build_empty_table(labels={"team": "mine"})
+    status, answer = almighty.attempt(Attack("POST", TABLES, "", labelled))
+    assert (status, "of the admission table: labels" in answer) == (403, True), answer
+    assert almighty.attempt(Attack("POST", TABLES, "", build_empty_table()))[0] == 201
+    almighty.bench.call("POST", TABLES, build_empty_table())
 
 
 @pytest.mark.usefixtures("pods")

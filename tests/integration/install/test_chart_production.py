@@ -204,10 +204,9 @@ def test_an_alert_links_to_a_runbook_only_where_there_is_a_url(
     installed: Bench, runbooks: str, told: dict[str, str]
 ) -> None:
     values = {"prometheusRule.enabled": True, "prometheusRule.runbooks": runbooks}
-    (_, group) = render_named(installed.cluster, values)["PrometheusRule", "gpushare"]["spec"][
-        "groups"
-    ]
-    (alert,) = (each for each in group["rules"] if each["alert"] == "GPUShareNoWebhook")
+    groups = render_named(installed.cluster, values)["PrometheusRule", "gpushare"]["spec"]["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    (alert,) = (rule for rule in rules if rule.get("alert") == "GPUShareNoWebhook")
     given = {key: text for key, text in alert["annotations"].items() if "runbook" in key}
     assert given == told
 

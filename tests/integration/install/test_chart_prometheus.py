@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from devcluster.prometheus_server import Prometheus, prometheus
 from devcluster.startup import CHART
 from devcluster.waiting import wait_until
-from tests.integration.install.prometheus_server import Prometheus, prometheus
 from tests.kit.bench import PLACEMENT, POOL, Bench
 from tests.kit.cluster.expect import (
     expect,
@@ -18,6 +18,7 @@ from tests.kit.cluster.expect import (
     expect_running,
     list_running,
 )
+from tests.kit.cluster.installations import installation_with
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.dashboards import FILES, list_known, list_queries, read
 from tests.kit.http_page import served_page
@@ -43,33 +44,37 @@ DCGM_CUSTOM_PROCESS_MEM_USED{gpu="0",NodeName="n1",NamespaceName="default",PodNa
 nvidia_gpu_memory_used_bytes{minor_number="0",node_name="n3",namespace_name="other",pod_name="x"} 7
 nvidia_gpu_memory_total_bytes{minor_number="0",node_name="n3"} 16
 nvidia_gpu_memory_total_bytes{allocate_mode="exclusive",namespace_name="other",pod_name="x"} 16
+hami_vgpu_memory_used_bytes{namespace="hami",pod="y",container="c",vdevice_index="0"} 5
+vGPU_device_memory_usage_in_bytes{podnamespace="hami",podname="y",ctrname="c",vdeviceid="0"} 5
+vGPU_device_memory_usage_in_bytes{podnamespace="old",podname="z",ctrname="c",node="n1"} 5
 """
 """As DCGM's exporter writes of n1 and of a node in no pool, and ACK's of n2 and, in its first
-generation, of n3; and of a pod with a whole card and one that shares, on another."""
+generation, of n3; of a pod with a whole card and one that shares, on another. As HAMi's monitor
+writes, without a node, and in its first form with one that was added."""
 
 
 @pytest.fixture(scope="module")
 def told(prometheus_programs: Path, installed: Bench) -> Iterator[Prometheus]:
     """What Prometheus has read while the nodes of a pool changed their mode, and somebody fought
     over a label."""
-    installation = installed.operators.installation
-    installation.values = {"eviction.enabled": "true"}
-    installation.apply()
-    settings = {"GPUSHARE_PER_NODE_METRICS": "true", "GPUSHARE_ALLOW_EVICTION": "true"}
-    operator = installed.operators.start("run", env=settings)
+    switches = ("PER_NODE_METRICS", "ALLOW_EVICTION", "ADMISSION_TABLE")
+    settings = {f"GPUSHARE_{switch}": "true" for switch in switches}
+    values = {"eviction.enabled": "true", "admissionPolicy.enabled": "true"}
     with (
+        installation_with(installed, values),
         served_page(EXPORTERS, "text/plain; version=0.0.4") as port,
-        prometheus(installed.cluster, operator.metrics_port, port) as reading,
+        prometheus(
+            installed.cluster,
+            installed.operators.start("run", env=settings).metrics_port,
+            port,
+        ) as reading,
     ):
         play(installed)
         # A rate is of what rises after it was first read, and on a busy machine that may be late.
         expect_data(reading, ["gpushare_admission_requests_total"])
         installed.create_pod(build_pod("late", gib=3, selects={POOL: "training"}))
         yield reading
-    installed.operators.end_all()
     installed.empty()
-    installation.values = {}
-    installation.apply()
 
 
 def play(bench: Bench) -> None:
@@ -140,7 +145,8 @@ def test_every_query_of_a_dashboard_brings_data(told: Prometheus, file: Path) ->
 
 
 def test_every_recording_rule_brings_data_and_no_alert_fires(told: Prometheus) -> None:
-    groups = yaml.safe_load((CHART / "files/rules.yaml").read_text())["groups"]
+    files = [CHART / "files" / name for name in ("rules.yaml", "rules-usage.yaml")]
+    groups = [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
     rules = [rule for group in groups for rule in group["rules"]]
     # Those of the API server begin with a webhook that is away (test_webhook_outages).
     ours = [rule for rule in rules if "apiserver_" not in rule["expr"]]
@@ -153,6 +159,30 @@ def find_query(page: str, panel: str, part: str) -> str:
     (file,) = (file for file in FILES if file.stem == page)
     (query,) = (q for title, q in list_queries(read(file)) if title == panel and part in q)
     return query
+
+
+def test_an_hour_of_use_is_recorded_by_the_pool_of_its_node_where_an_exporter_names_it(
+    told: Prometheus,
+) -> None:
+    # An hour is a minute here: a minute after the nodes joined their pool, nothing else is left.
+    expected = {
+        ("default", "training"): 3293 * MIB,
+        ("default", ""): 3400 * MIB,
+        ("other", "training"): 7,
+        ("old", "training"): 5,
+        ("hami", ""): 5,
+    }
+
+    def find_used() -> dict[tuple[str, str], float]:
+        found = told.query("gpushare:namespace_pool_memory_used_bytes:avg1h")
+        return {(s.labels["namespace"], s.labels.get("pool", "")): s.value for s in found}
+
+    wait_until(
+        lambda: find_used() == expected,
+        expectation="what is used is recorded by namespace and pool",
+        timeout_seconds=90,
+        advice=lambda: f"It is recorded as {find_used()}",
+    )
 
 
 CARDS = ("gpu-node", "Cards")

@@ -3,16 +3,22 @@
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from devcluster.startup import CHART
+from gpushare.analysis.usage.exporters import EXPORTERS, Exporter
 from tests.integration.chart.chart_values import Values, render_objects
 from tests.kit.bench import Bench, Json
 from tests.kit.dashboards import FILES
 
 RULES = CHART / "files/rules.yaml"
 MOVES = CHART / "files/rules-moves.yaml"
+USAGE = CHART / "files/rules-usage.yaml"
 CASES = Path(__file__).with_name("rules-test.yaml")
+HOURLY_CASES = Path(__file__).with_name("rules-usage-test.yaml")
+RECORDED = [each for each in EXPORTERS if each.name != "dcgm-exporter"]
+"""Exporters whose series are recorded: NVIDIA's does not say whether other pods use the card."""
 
 
 def run_promtool(folder: Path, *arguments: str | Path) -> None:
@@ -24,11 +30,63 @@ def run_promtool(folder: Path, *arguments: str | Path) -> None:
 
 
 def test_the_rules_are_valid_and_none_is_there_twice(prometheus_programs: Path) -> None:
-    run_promtool(prometheus_programs, "check", "rules", "--lint=all", "--lint-fatal", RULES, MOVES)
+    files = (RULES, MOVES, USAGE)
+    run_promtool(prometheus_programs, "check", "rules", "--lint=all", "--lint-fatal", *files)
 
 
 def test_alerts_fire_where_they_must_and_only_there(prometheus_programs: Path) -> None:
     run_promtool(prometheus_programs, "test", "rules", CASES)
+
+
+def test_each_hour_of_memory_is_recorded_once(prometheus_programs: Path) -> None:
+    run_promtool(prometheus_programs, "test", "rules", HOURLY_CASES)
+
+
+@pytest.mark.parametrize("first", range(len(RECORDED)), ids=lambda first: RECORDED[first].pod)
+def test_each_exporter_is_read_as_the_command_usage_reads_it(
+    prometheus_programs: Path, tmp_path: Path, first: int
+) -> None:
+    """By its labels and in its unit, before those that come later in the table."""
+    exporter = RECORDED[first]
+    later = [each for each in RECORDED[first + 1 :] if each.series != exporter.series]
+    series = [
+        build_series(each, gib, reader)
+        for gib, each in enumerate((exporter, *later), 1)
+        for reader in ("one", "two")
+    ]
+    info = {"series": 'gpushare_node_info{pool="training", node="n1"}', "values": "1x60"}
+    record = "gpushare:namespace_pool_memory_used_bytes:avg1h"
+    pool = ', pool="training"' if exporter.node else ""
+    expected = {"labels": f'{record}{{namespace="ml"{pool}}}', "value": 2**30}
+    case = {
+        "interval": "1m",
+        "input_series": [info, *series],
+        "promql_expr_test": [{"expr": record, "eval_time": "1h", "exp_samples": [expected]}],
+    }
+    file = tmp_path / "test.yaml"
+    document = {"rule_files": [str(USAGE)], "evaluation_interval": "1h", "tests": [case]}
+    file.write_text(yaml.safe_dump(document))
+
+    run_promtool(prometheus_programs, "test", "rules", file)
+
+
+def build_series(exporter: Exporter, gib: int, reader: str) -> Json:
+    """Build what a reader of an exporter has, of a pod that uses so many GiB of a card."""
+    own = {
+        **dict.fromkeys(exporter.key, "any"),
+        **dict.fromkeys(exporter.added, reader),
+        exporter.namespace: "ml",
+        exporter.pod: "p",
+    }
+    if exporter.node:
+        own[exporter.node] = "n1"
+    if exporter.of_card:
+        own["AllocateMode"] = "exclusive"
+    labels = ", ".join(f'{name}="{value}"' for name, value in own.items())
+    return {
+        "series": f"{exporter.series}{{{labels}}}",
+        "values": f"{gib * 2**30 // exporter.bytes_per_unit}x60",
+    }
 
 
 # What the chart makes of them.
@@ -52,19 +110,31 @@ def test_the_rules_are_given_as_they_are_and_lead_to_ones_own_runbooks(installed
     }
     (rule,) = render(installed, "PrometheusRule", values)
     assert rule["metadata"]["labels"]["release"] == "prometheus"
-    expected = yaml.safe_load(
-        RULES.read_text().replace("runbook: docs/runbooks.md", f"runbook_url: {own}")
-    )
-    assert rule["spec"] == expected
+    texts = [path.read_text() for path in (RULES, USAGE)]
+    own_links = [text.replace("runbook: docs/runbooks.md", f"runbook_url: {own}") for text in texts]
+    assert rule["spec"] == {"groups": [group for text in own_links for group in read_groups(text)]}
 
 
-def test_the_alert_of_recommended_moves_is_added_where_it_is_switched_on(
-    installed: Bench,
+def read_groups(text: str) -> list[Json]:
+    groups: list[Json] = yaml.safe_load(text)["groups"]
+    return groups
+
+
+@pytest.mark.parametrize(
+    ("moves", "usage", "files"),
+    [
+        (False, False, [RULES]),
+        (True, False, [RULES, MOVES]),
+        (True, True, [RULES, MOVES, USAGE]),
+    ],
+)
+def test_rules_of_their_own_are_added_where_they_are_switched_on(
+    installed: Bench, moves: bool, usage: bool, files: list[Path]
 ) -> None:
-    values = {"prometheusRule.enabled": True, "prometheusRule.recommendedMoves": True}
-    (rule,) = render(installed, "PrometheusRule", values)
-    expected = [yaml.safe_load(path.read_text())["groups"] for path in (RULES, MOVES)]
-    assert rule["spec"]["groups"] == [*expected[0], *expected[1]]
+    switches = {"prometheusRule.recommendedMoves": moves, "prometheusRule.usage": usage}
+    (rule,) = render(installed, "PrometheusRule", {"prometheusRule.enabled": True, **switches})
+    expected = [group for file in files for group in read_groups(file.read_text())]
+    assert rule["spec"]["groups"] == expected
 
 
 def test_grafana_is_given_each_dashboard_as_it_is(installed: Bench) -> None:

@@ -22,12 +22,13 @@ PLACES = {
 }
 AS_IT_IS: Values = {}
 ALL_ON: Values = build_all_on(
-    **{"allInOne": False, "teardown.jobs.namespace": TEARDOWN_NAMESPACE, "crds.keep": True}
+    **{"allInOne": False, "teardown.jobs.namespace": TEARDOWN_NAMESPACE, "crds.keep": True},
+    **{"admissionPolicy.enabled": True},
 )
 
 ONE_ON: dict[str, Values] = {
     switch: {**NEEDED, "teardown.jobs.namespace": TEARDOWN_NAMESPACE, switch: True}
-    for switch in ("eviction.enabled", "teardown.jobs.enabled")
+    for switch in ("eviction.enabled", "teardown.jobs.enabled", "admissionPolicy.enabled")
 }
 """So that a right under another switch than the page says shows."""
 
@@ -85,6 +86,6 @@ def test_the_page_for_a_security_team_names_the_policies_that_the_chart_brings(
     brought = [
         item["metadata"]["name"]
         for item in render_objects(installed.cluster, ALL_ON)
-        if item["kind"] == "ValidatingAdmissionPolicy"
+        if item["kind"] in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
     ]
     assert sorted(told) == sorted(brought)

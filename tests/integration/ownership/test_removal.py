@@ -9,7 +9,7 @@ import pytest
 
 from devcluster.installation import NAMESPACE, OperatorProcess
 from tests.integration.install.uninstall_hook import POOLS_GO, uninstall
-from tests.kit.bench import MODE, NODES, POOL, POOLS, Bench, Json
+from tests.kit.bench import MODE, NODES, POOL, POOLS, TABLES, Bench, Json
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -21,7 +21,7 @@ from tests.kit.cluster.installations import forget_certificate
 from tests.kit.cluster.operator_processes import fetch
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.doc_pages import DOCS, Page
-from tests.kit.values.manifests import build_pool
+from tests.kit.values.manifests import build_empty_table, build_pool
 
 CRD = "gpusharepools.gpushare.io"
 CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
@@ -81,6 +81,8 @@ def test_pools_that_go_give_their_nodes_back_as_each_policy_says(bench: Bench) -
     bench.create_pool(build_pool("undone", nodes={"names": ["n2"]}, deletionPolicy="Restore"))
     for pool in ("kept", "undone"):
         expect_pool_ready(bench, pool, nodes=1)
+    # Of an admission policy that was switched off since.
+    bench.call("POST", TABLES, build_empty_table())
 
     done = uninstall(bench, POOLS_GO)
 
@@ -91,7 +93,8 @@ def test_pools_that_go_give_their_nodes_back_as_each_policy_says(bench: Bench) -
     assert (
         "Pool kept is being deleted. Its nodes are released (deletionPolicy Retain)" in done.stdout
     )
-    assert done.stdout.endswith("No pool is left\n")
+    assert done.stdout.endswith("No pool is left\nThe admission table is deleted\n")
+    assert bench.call("GET", TABLES)["items"] == []
 
 
 def test_a_controller_that_is_dead_stops_the_removal_and_is_named(bench: Bench) -> None:
@@ -190,9 +193,11 @@ def test_after_its_namespace_the_commands_of_the_page_take_the_rest_away(
     bench.cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
     type_command(bench, "kubectl delete mutatingwebhookconfigurations,")
     type_command(bench, "kubectl --namespace kube-system delete ")
+    type_command(bench, "kubectl delete gpushareadmissiontables ")
+    type_command(bench, "kubectl delete mutatingadmissionpolicies,")
     type_command(bench, "kubectl get gsp -o name | xargs ")
 
-    assert find_left(bench) == [CRD]
+    assert sorted(find_left(bench)) == ["gpushareadmissiontables.gpushare.io", CRD]
     bench.cluster.kubectl("delete", "gsp", "--all", "--timeout=30s")
     assert read_nodes(bench) == before
 

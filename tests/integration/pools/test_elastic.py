@@ -103,13 +103,22 @@ def test_a_recommended_move_is_shown_and_made_once_a_user_accepts_it(bench: Benc
     assert "2/1-4" in bench.cluster.kubectl("get", "gsp", "train")
 
 
-def test_an_automatic_move_waits_while_its_pool_is_frozen(bench: Bench) -> None:
-    given_pools(bench, AUTOMATIC, rollout={"freeze": {"reason": "an incident"}})
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("freeze", {"reason": "an incident"}, "an incident"),
+        ("windows", [{"schedule": "0 0 29 2 *", "duration": "1h"}], "pool train may change"),
+    ],
+)
+def test_an_automatic_move_waits_while_its_pool_may_not_change(
+    bench: Bench, field: str, value: Any, said: str
+) -> None:
+    given_pools(bench, AUTOMATIC, rollout={field: value})
     wait_in(bench, "train")
-    expect_move(bench, "an incident")
+    expect_move(bench, said)
     assert read_pool(bench, "s1") == "serve"
     before = count_moves(bench)
-    bench.change_pool("train", rollout={"freeze": None})
+    bench.change_pool("train", rollout={field: None})
     expect_running(bench, "waiting")
     assert count_moves(bench) == before + 1
 

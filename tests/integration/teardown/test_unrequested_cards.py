@@ -1,4 +1,4 @@
-"""Pods that may hold cards without a request keep a node's kernel module; a DaemonSet's do not."""
+"""Pods that may hold uncounted cards keep a node's kernel module; a DaemonSet's pods do not."""
 
 from collections.abc import Iterator
 

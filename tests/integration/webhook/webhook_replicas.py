@@ -5,6 +5,7 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
+from devcluster.installation import OperatorProcess
 from devcluster.ports import is_free
 from devcluster.relay import relay
 from tests.kit.bench import Bench
@@ -43,9 +44,9 @@ class Forwarder(Background):
 
 
 @contextlib.contextmanager
-def two_webhooks(bench: Bench, env: Mapping[str, str]) -> Iterator[None]:
-    """Two `gpushare webhook` that the API server reaches by the configuration's address; the block
-    begins when both are ready."""
+def two_webhooks(bench: Bench, env: Mapping[str, str]) -> Iterator[Sequence[OperatorProcess]]:
+    """Run two `gpushare webhook` that the API server reaches by the configuration's address; the
+    block begins when both are ready."""
     # From the end of the block of ports: probes take theirs from its beginning.
     free = [port for port in reversed(bench.cluster.ports.spare) if is_free(port)][:2]
     processes = [
@@ -61,7 +62,7 @@ def two_webhooks(bench: Bench, env: Mapping[str, str]) -> Iterator[None]:
         with Forwarder(bench.cluster.ports.webhook, free):
             for process in processes:
                 wait_ready(process)
-            yield
+            yield processes
     finally:
         for process in processes:
             process.kill()

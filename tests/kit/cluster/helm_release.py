@@ -19,6 +19,7 @@ from tests.kit.cluster.sharing_pools import plugin_uids
 GPU_NODES = ("n1", "n2")
 OUTLIVING = {
     "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
+    "customresourcedefinitions.apiextensions.k8s.io /gpushareadmissiontables.gpushare.io",
     "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
     "gpusharepools.gpushare.io /training",
 }

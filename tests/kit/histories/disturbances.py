@@ -210,6 +210,11 @@ class Disturbances(MaintenanceController):
             value = f"again-{self._next()}"
             self.cluster = sim.write_node(self.cluster, node, names.ANNOTATION_RETRY, value)
 
+    def remove_record(self, node: str) -> None:
+        """Remove the record of the node's change, as a policy or client that nobody names."""
+        if node in self.cluster.nodes:
+            self.cluster = sim.write_node(self.cluster, node, names.ANNOTATION_CHANGE, None)
+
     @rule(node=a_node_name, group=a_group)
     def move_node(self, node: str, group: str) -> None:
         if node in self.cluster.nodes:

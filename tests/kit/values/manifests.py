@@ -49,10 +49,11 @@ def build_pod(
     annotations: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     owner: str = "",
+    uid: str = "",
     **spec: Any,
 ) -> Json:
     """Build a pod that requests `gib` GiB of GPU memory, and `core` percent of a card's compute.
-    `owner` is the kind of its controller, if any."""
+    `owner` is the kind of its controller, if any, and `uid` that one's."""
     asked = {
         key: str(value) for key, value in (("memory", gib), ("core", core)) if value is not None
     }
@@ -62,6 +63,8 @@ def build_pod(
         metadata["labels"] = dict(labels)
     if owner:
         metadata["ownerReferences"] = [{"kind": owner, "name": "x", "controller": True}]
+        if uid:
+            metadata["ownerReferences"][0]["uid"] = uid
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -71,6 +74,16 @@ def build_pod(
             **({"nodeSelector": dict(selects)} if selects else {}),
             **spec,
         },
+    }
+
+
+def build_empty_table(name: str = "pools", **metadata: Any) -> Json:
+    """Build an admission table without pools, as the controller writes it where there are none."""
+    return {
+        "apiVersion": "gpushare.io/v1alpha1",
+        "kind": "GPUShareAdmissionTable",
+        "metadata": {"name": name, **metadata},
+        "spec": {"modes": {}, "pools": [], "count": 0, "omitted": 0},
     }
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.pool import Schedule
@@ -14,6 +14,7 @@ from gpushare.webhook.cache import NAMESPACES, POOLS, PoolCache
 from gpushare.webhook.decision_log import DecisionLog
 from gpushare.webhook.handler import AdmissionHandler
 from gpushare.webhook.server import AdmissionServer
+from gpushare.workload_kinds import WorkloadKind, merge_kinds
 
 INFERENCE = PoolView("inference", Schedule.SHARE, 100)
 TRAINING = PoolView("training", Schedule.CGPU, 100)
@@ -56,6 +57,7 @@ def build_handler(
     rules: Rules | None = None,
     metrics: Metrics | None = None,
     replicas: int = 1,
+    added_kinds: Sequence[WorkloadKind] = (),
 ) -> AdmissionHandler:
     """Build the handler, without a server."""
     return AdmissionHandler(
@@ -64,6 +66,7 @@ def build_handler(
         metrics or Metrics(),
         rules=rules or Rules(),
         replicas=replicas,
+        kinds=merge_kinds(added_kinds),
     )
 
 

@@ -145,7 +145,9 @@ def test_another_schedulers_pod_is_left_to_it_unless_the_installation_names_that
     pod = build_pod("a", schedulerName="volcano")
     decision = admit(pod, CGPU)
     assert (decision.reason, decision.selector) == (Reason.OTHER_SCHEDULER, ())
-    assert "volcano" in decision.warnings[0]
+    assert "Set schedulerName: default-scheduler" in decision.warnings[0]
+    unknown = admit(build_pod("a", schedulerName="koord-scheduler"), CGPU)
+    assert "add it to the chart's webhook.schedulers" in unknown.warnings[0]
     assert admit(pod, CGPU, rules=Rules(schedulers=frozenset({"volcano"}))).pool == "training"
 
 
@@ -153,6 +155,26 @@ def test_a_gate_of_anybody_but_kueue_does_not_keep_a_pod_from_being_routed() -> 
     assert admit(build_pod("a", schedulingGates=[{"name": "example.com/wait"}]), CGPU).pool
     kueue = build_pod("a", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
     assert admit(kueue, CGPU).reason is Reason.NOT_ROUTED
+
+
+def test_a_pod_that_kueue_holds_back_after_it_got_its_pool_keeps_it_with_a_warning() -> None:
+    """Kueue names its queue `default` on pods without one, after our webhook was called."""
+    first = admit(PLAIN, CGPU)
+    held = build_pod(
+        "a",
+        selects=dict(first.selector),
+        annotations={"gpushare.io/decision": first.annotation},
+        labels={"kueue.x-k8s.io/queue-name": "default"},
+        schedulingGates=[{"name": "kueue.x-k8s.io/admission"}],
+    )
+    decision = admit(held, CGPU)
+    assert (decision.reason, decision.annotation) == (Reason.ALREADY_ROUTED, "")
+    (warning,) = decision.warnings
+    for part in ("pool training", "flavor", "kueue.x-k8s.io/queue-name"):
+        assert part in warning
+    # With the selector of another the annotation proves nothing.
+    held["spec"]["nodeSelector"] = {"gpushare.io/pool": "other"}
+    assert admit(held, CGPU).reason is Reason.NOT_ROUTED
 
 
 def test_the_pool_that_a_pod_asks_for_gets_it_though_it_takes_only_who_asks() -> None:

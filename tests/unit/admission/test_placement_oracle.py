@@ -36,6 +36,8 @@ SELDOM = {
     *(Reason.RESERVED, Reason.CAPACITY_UNKNOWN, Reason.FULLER),
     Reason.NODE_LABELS_UNKNOWN,  # test_node_label_oracle.py
     Reason.LESS_PREFERRED,  # test_score.py
+    Reason.ROUTED_BY_POLICY,  # not the webhook's
+    *(Reason.GANG_SPLIT, Reason.GANG_ELSEWHERE, Reason.GANG_TOO_LARGE),  # test_gangs.py
 }
 
 

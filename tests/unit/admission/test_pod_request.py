@@ -136,6 +136,9 @@ def _using_gpu(**container: Any) -> dict[str, Any]:
         ({"nvidia.com/gpu": "1"}, False),
         ({"nvidia.com/mig-1g.5gb": "1"}, False),
         ({"aliyun.com/gpu": "1"}, False),
+        ({"koordinator.sh/gpu-memory": "8Gi"}, False),
+        ({"volcano.sh/vgpu-memory": "3000"}, False),
+        ({"koordinator.sh/batch-cpu": "500"}, True),
         ({"aliyun.com/gpu-mem": "1"}, False),
     ],
 )

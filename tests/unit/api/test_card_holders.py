@@ -60,6 +60,18 @@ SIGNS = {
         ),
         "a mount below /var/run/nvidia-container-devices of container c0",
     ),
+    "Koordinator's GPUs": (
+        a_pod({}, {"resources": {"limits": {"koordinator.sh/gpu-core": "50"}}}),
+        "koordinator.sh/gpu-core of container c1",
+    ),
+    "Volcano's memory": (
+        a_pod({"resources": {"limits": {"volcano.sh/gpu-memory": "1024"}}}),
+        "volcano.sh/gpu-memory of container c0",
+    ),
+    "Volcano's vGPUs, whatever else shows cards": (
+        a_pod({**ALL, "resources": {"limits": {"volcano.sh/vgpu-number": "1"}}}),
+        "volcano.sh/vgpu-number of container c0",
+    ),
     "one container of two hides them": (
         a_pod({"env": visible("void")}, {}, runtimeClassName="nvidia"),
         "runtimeClassName nvidia",
@@ -91,6 +103,8 @@ NO_SIGNS = {
     "a slice by its own name": a_pod(
         {"resources": {"limits": {"nvidia.com/mig-1g.5gb": "1"}}}, runtimeClassName="nvidia"
     ),
+    "none of Volcano's vGPUs": a_pod({"resources": {"limits": {"volcano.sh/vgpu-number": "0"}}}),
+    "Koordinator's CPUs": a_pod({"resources": {"limits": {"koordinator.sh/batch-cpu": "500"}}}),
     "an init container, which ends": a_pod(initContainers=[{"name": "init", **ALL}]),
     "a DaemonSet's": a_pod(ALL, owner="dcgm-exporter", runtimeClassName="nvidia"),
 }

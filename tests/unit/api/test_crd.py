@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-from gpushare.api.crd import build_crd
+from gpushare import names
+from gpushare.api.crd import build_crd, build_table_crd
 
 PROJECT = Path(__file__).parents[3]
-SCHEMA = build_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+CRDS = {names.PLURAL: build_crd(), names.TABLE_PLURAL: build_table_crd()}
+SCHEMAS = {
+    kind: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for kind, crd in CRDS.items()
+}
 
 
 def _fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -22,33 +26,39 @@ def _fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[
             yield from _fields(schema[key], f"{path}[]")
 
 
-def test_the_crd_on_disk_is_the_generated_one() -> None:
-    on_disk = yaml.safe_load((PROJECT / "crds/gpusharepools.yaml").read_text())
-    assert on_disk == build_crd(), "crds/gpusharepools.yaml is stale; run `make crds`"
+FIELDS = {(kind, path): part for kind, schema in SCHEMAS.items() for path, part in _fields(schema)}
+OF_SPECS = {each: part for each, part in FIELDS.items() if each[1].startswith(".spec.")}
 
 
-@pytest.mark.parametrize(
-    "field", [path for path, _ in _fields(SCHEMA) if path not in (".metadata",)]
-)
-def test_every_field_has_a_description(field: str) -> None:
-    assert dict(_fields(SCHEMA))[field].get("description")
+@pytest.mark.parametrize("kind", CRDS)
+def test_the_crd_on_disk_is_the_generated_one(kind: str) -> None:
+    on_disk = yaml.safe_load((PROJECT / f"crds/{kind}.yaml").read_text())
+    assert on_disk == CRDS[kind], f"crds/{kind}.yaml is stale; run `make crds`"
 
 
-@pytest.mark.parametrize("field", [path for path, part in _fields(SCHEMA["properties"]["spec"])])
-def test_every_list_map_and_text_of_the_spec_is_bounded(field: str) -> None:
-    part = dict(_fields(SCHEMA["properties"]["spec"]))[field]
+@pytest.mark.parametrize("field", [each for each in FIELDS if each[1] != ".metadata"])
+def test_every_field_has_a_description(field: tuple[str, str]) -> None:
+    assert FIELDS[field].get("description")
+
+
+@pytest.mark.parametrize("field", OF_SPECS)
+def test_every_list_map_and_text_of_the_spec_is_bounded(field: tuple[str, str]) -> None:
+    part = OF_SPECS[field]
     bound = {"array": "maxItems", "string": "maxLength"}.get(part.get("type", ""))
     if "additionalProperties" in part:
         bound = "maxProperties"
     assert bound is None or bound in part or "enum" in part
 
 
-@pytest.mark.parametrize("field", [path for path, _ in _fields(SCHEMA) if "[]" in path])
-def test_nothing_is_written_into_an_item_of_a_list_that_its_owner_left_out(field: str) -> None:
-    assert "default" not in dict(_fields(SCHEMA))[field]
+@pytest.mark.parametrize("field", [each for each in FIELDS if "[]" in each[1]])
+def test_nothing_is_written_into_an_item_of_a_list_that_its_owner_left_out(
+    field: tuple[str, str],
+) -> None:
+    assert "default" not in FIELDS[field]
 
 
-def test_no_schema_refers_to_another_place() -> None:
-    text = yaml.safe_dump(SCHEMA)
+@pytest.mark.parametrize("kind", CRDS)
+def test_no_schema_refers_to_another_place(kind: str) -> None:
+    text = yaml.safe_dump(SCHEMAS[kind])
     assert "$ref" not in text
     assert "anyOf" not in text

@@ -47,6 +47,20 @@ def test_a_deployment_is_known_by_the_label_that_it_gives_to_its_pods() -> None:
 
 
 @pytest.mark.parametrize(
+    ("label", "kind"),
+    [
+        ("jobset.sigs.k8s.io/jobset-name", "JobSet"),
+        ("leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"),
+        ("serving.kserve.io/inferenceservice", "InferenceService"),
+    ],
+)
+def test_a_kind_with_controllers_in_between_is_known_by_its_label(label: str, kind: str) -> None:
+    assert parse(("Job", "work-workers-0"), **{label: "work"}) == (kind, "work")
+    assert parse(("Job", "work-workers-0"), **{label: 'work",pool="x'}) == ("Job", "work-workers-0")
+    assert parse(None, **{label: "work"}) == ("Pod", "web-0")
+
+
+@pytest.mark.parametrize(
     "owner",
     [
         ("A" * 64, "web"),

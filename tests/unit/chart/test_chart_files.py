@@ -16,6 +16,7 @@ from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.editions.registry import MODES
 from gpushare.settings import Settings
+from gpushare.workload_kinds import list_rows
 from tools.chart_readme import read_values, render_readme
 from tools.tested_versions import read_tested_versions
 
@@ -45,9 +46,15 @@ def values_at(path: str) -> Any:
 OBJECTS = dict(list_objects(SCHEMA))
 
 
-def test_the_chart_has_the_crd_of_the_program() -> None:
-    copy = CHART / "files/gpusharepools.yaml"
+@pytest.mark.parametrize("kind", [names.PLURAL, names.TABLE_PLURAL])
+def test_the_chart_has_the_crds_of_the_program(kind: str) -> None:
+    copy = CHART / f"files/{kind}.yaml"
     assert copy.read_bytes() == (ROOT / "crds" / copy.name).read_bytes(), "run `make crds`"
+
+
+def test_the_chart_has_the_workload_kinds_of_the_program() -> None:
+    rows = yaml.safe_load((CHART / "files/workload-kinds.yaml").read_text())
+    assert rows == list_rows(), "run `make workload-kinds`"
 
 
 def test_no_file_of_the_chart_and_no_crd_is_a_link() -> None:

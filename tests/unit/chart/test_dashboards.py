@@ -1,5 +1,6 @@
 """The dashboards: whole, and of metrics that there are."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from tests.kit.dashboards import (
     FILES,
     FOREIGN,
-    OWN,
+    FROM_EXPORTERS,
+    RECORDS,
     fill_in,
     list_known,
     list_panels,
@@ -16,7 +18,7 @@ from tests.kit.dashboards import (
 )
 from tests.unit.chart.promql import list_matched_labels, list_metrics
 
-KNOWN = {**list_known(), **FOREIGN}
+KNOWN = {**list_known(), **FOREIGN, **RECORDS}
 
 every = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
@@ -51,7 +53,9 @@ def test_every_query_is_of_metrics_and_labels_that_there_are(file: Path) -> None
 
 @every
 def test_every_choice_is_of_metrics_and_labels_that_there_are(file: Path) -> None:
-    for variable in read(file)["templating"]["list"][1:]:
+    for variable in read(file)["templating"]["list"]:
+        if variable["type"] != "query":
+            continue
         selector, _, label = (
             variable["query"]["query"].partition("label_values(")[2].rpartition(",")
         )
@@ -62,10 +66,26 @@ def test_every_choice_is_of_metrics_and_labels_that_there_are(file: Path) -> Non
 
 @every
 def test_no_panel_is_empty_where_no_exporter_runs_on_the_nodes(file: Path) -> None:
-    foreign = FOREIGN.keys() - OWN
     for panel in list_panels(read(file)):
         queries = [fill_in(target["expr"]) for target in panel["targets"]]
-        assert any(not list_metrics(query) & foreign for query in queries), panel["title"]
+        assert any(not list_metrics(query) & FROM_EXPORTERS for query in queries), panel["title"]
+
+
+def test_the_dashboard_of_teams_reads_only_what_is_kept_for_months() -> None:
+    (page,) = (read(file) for file in FILES if file.stem == "gpu-teams")
+    read_there = {metric for _, query in list_queries(page) for metric in list_metrics(query)}
+    choices = [
+        each["query"]["query"] for each in page["templating"]["list"] if each["type"] == "query"
+    ]
+    assert read_there == RECORDS.keys()
+    assert all(any(record in choice for record in RECORDS) for choice in choices)
+
+
+def test_a_sample_of_an_hour_is_read_with_a_range() -> None:
+    for file in FILES:
+        for title, query in list_queries(read(file)):
+            bare = re.sub(r":avg1h(\{[^}]*\})?\[", "", query)
+            assert ":avg1h" not in bare, (file.stem, title)
 
 
 def test_every_metric_that_a_chart_can_show_is_on_a_dashboard() -> None:

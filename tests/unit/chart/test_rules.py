@@ -14,15 +14,19 @@ from gpushare.names import Reason
 from gpushare.webhook import cache as memory
 from gpushare.webhook import handler as handler
 from gpushare.webhook import server
-from tests.kit.dashboards import list_known
+from tests.kit.dashboards import FOREIGN, RECORDS, list_known
 from tests.unit.chart.promql import list_matched_labels, list_metrics
 
 ROOT = Path(__file__).parents[3]
 RUNBOOKS = ROOT / "docs/runbooks.md"
-CASES = yaml.safe_load((ROOT / "tests/integration/install/rules-test.yaml").read_text())["tests"]
+CASES = [
+    case
+    for name in ("rules-test.yaml", "rules-usage-test.yaml")
+    for case in yaml.safe_load((ROOT / "tests/integration/install" / name).read_text())["tests"]
+]
 RULES = [
     rule
-    for name in ("rules.yaml", "rules-moves.yaml")
+    for name in ("rules.yaml", "rules-moves.yaml", "rules-usage.yaml")
     for group in yaml.safe_load((CHART / "files" / name).read_text())["groups"]
     for rule in group["rules"]
 ]
@@ -45,7 +49,7 @@ every_alert = pytest.mark.parametrize("alert", ALERTS)
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.get("alert") or rule["record"])
 def test_every_rule_is_of_metrics_and_labels_that_there_are(rule: dict[str, Any]) -> None:
-    known = {**list_known(), **API_SERVER, **PROMETHEUS}
+    known = {**list_known(), **FOREIGN, **API_SERVER, **PROMETHEUS}
     metrics = list_metrics(rule["expr"])
     assert metrics
     assert metrics <= known.keys() | RECORDED.keys()
@@ -123,3 +127,18 @@ def test_what_is_recorded_is_alerted_on_or_has_a_case(record: str) -> None:
     alerted = any(record in rule["expr"] for rule in ALERTS.values())
     asked = (case["expr"] for group in CASES for case in group.get("promql_expr_test", ()))
     assert alerted or any(record in list_metrics(expression) for expression in asked)
+
+
+def test_what_is_kept_for_months_is_what_dashboards_and_pages_know() -> None:
+    kept = {record for record in RECORDED if record.endswith(":avg1h")}
+    page = (ROOT / "docs/metrics.md").read_text()
+    assert kept == RECORDS.keys()
+    assert {record for record in kept if f"`{record}`" not in page} == set()
+
+
+def test_what_pods_use_is_found_alike_whether_their_pool_is_known_or_not() -> None:
+    expression = RECORDED["gpushare:namespace_pool_memory_used_bytes:avg1h"]["expr"]
+    _, known, unknown = re.split(r"^ {4}\(\n", expression, flags=re.MULTILINE)
+    first, second = (half.partition("\n    )\n")[0] for half in (known, unknown))
+    assert first
+    assert first == second

@@ -8,6 +8,7 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from gpushare.kube.resources.admission_tables import PATH as TABLE_PATH
 from tests.kit.cluster.kubeconfigs import write_kubeconfig
 from tests.kit.values.certificates import build_tls
 from tests.kit.values.manifests import Json
@@ -63,7 +64,7 @@ class EmptyCluster:
             return web.json_response({}, status=403)
         if path.endswith(POOLS) and not self.has_crd and self.may_vacate.is_set():
             self.is_waited_for.set()
-        if path.endswith(POOLS) and not self.has_crd:
+        if path == TABLE_PATH or (path.endswith(POOLS) and not self.has_crd):
             return web.json_response({}, status=404)
         if "watch" not in request.query:
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})

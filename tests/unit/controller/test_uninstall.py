@@ -46,10 +46,14 @@ class Server:
         """It comes in the midst of the second pass: at its list, or where that is refused a write,
         at that."""
         self._asked = 0
+        self.table: Json | int = 404
+        """The admission table, or the answer to all calls for it."""
 
     async def answer(self, request: web.Request) -> web.Response:
         path = request.match_info["path"]
         name = path.rpartition("/")[2]
+        if names.TABLE_PLURAL in path:
+            return self._answer_table(request)
         if request.method != "GET" if self.refuses else name == names.PLURAL:
             self._asked += 1
             if self.deadline is not None and self._asked == 2:
@@ -67,6 +71,13 @@ class Server:
             return web.json_response({"message": "no"}, status=found)
         self._last = found
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": found})
+
+    def _answer_table(self, request: web.Request) -> web.Response:
+        if isinstance(self.table, int):
+            return web.json_response({"message": "no"}, status=self.table)
+        if request.method == "DELETE":
+            self.writes.append("DELETE table")
+        return web.json_response(self.table)
 
 
 async def remove(server: Server, fate: PoolFate) -> list[str]:
@@ -90,6 +101,21 @@ async def test_kept_pools_lose_the_finalizer_again_where_a_controller_put_it_bac
     server = Server([stored()], [stored()], [stored(finalizers=[])])
     await remove(server, PoolFate.KEEP)
     assert server.writes == ["PATCH training", "PATCH training"]
+
+
+@pytest.mark.parametrize("fate", PoolFate)
+async def test_the_admission_table_goes_in_the_end_since_nobody_keeps_it(fate: PoolFate) -> None:
+    server = Server([stored()], [])
+    server.table = {"metadata": {"name": "pools", "uid": "u1"}}
+    *_, told = await remove(server, fate)
+    assert server.writes[1:] == ["DELETE table"]
+    assert "table is deleted" in told
+
+
+async def test_an_admission_table_that_cannot_be_deleted_holds_up_nothing() -> None:
+    server = Server([])
+    server.table = 403
+    assert "kubectl delete" in (await remove(server, PoolFate.DELETE))[-1]
 
 
 @pytest.mark.parametrize("fate", PoolFate)

@@ -13,6 +13,7 @@ from demo.stage import KEPT_LOGS
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.editions import Edition
+from devcluster.recordings import RecordedSeries
 
 
 class EmptyStage:
@@ -30,6 +31,9 @@ class EmptyStage:
         pass
 
     def set(self, edition: Edition, nodes: Sequence[dict[str, Any]]) -> None:
+        pass
+
+    def record(self, series: Sequence[RecordedSeries]) -> None:
         pass
 
     def run(self, command: str, *, refused: bool = False) -> str:

@@ -24,6 +24,8 @@ TRANSLATED = [
             "runbooks",
             "security-questions",
             "simulate",
+            "usage",
+            "workloads",
             "elastic",
             "teardown",
             "tenants",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.analysis.doctor.chart import CONTROLLER, Need, Role
+from gpushare.analysis.doctor.chart import CONTROLLER, Need, Role, list_roles
 from gpushare.analysis.doctor.crd import judge_crd
 from gpushare.analysis.doctor.installation import (
     Deployment,
@@ -216,6 +216,15 @@ def test_half_an_installation_is_one_that_does_not_work() -> None:
     half = an_installation(deployments=(a_deployment(),))
     found = judge_installation(half, (), build_crd(), "1.0", NOW)
     assert {"ControllerSilent", "CrdMissing", "WebhookMissing"} <= {*list_codes(found)}
+
+
+def test_an_installation_without_a_webhook_lacks_none() -> None:
+    controller = replace(a_deployment(), settings={Variable.ADMISSION_TABLE: "true"})
+    without = an_installation(deployments=(controller,))
+    found = list(judge_installation(without, (), build_crd(), "1.0", NOW))
+    assert {"WebhookNotInstalled"} == {c for c in list_codes(found) if c.startswith("Webhook")}
+    accounts = {role.account for role in list_roles(NS, controller.settings)}
+    assert accounts == {CONTROLLER}
 
 
 @pytest.mark.parametrize(

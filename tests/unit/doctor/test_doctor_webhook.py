@@ -102,7 +102,7 @@ def test_what_a_cloud_adds_to_every_webhook_is_said_once_with_its_manager_and_a_
     selector: Json = {"f:namespaceSelector": {"f:matchExpressions": {}}}
     fields = {"f:webhooks": {'k:{"name":"pods.gpushare.io"}': selector}}
     entry = {"manager": "admissionsenforcer", "fieldsV1": fields}
-    raw = enforce(a_configuration(), 0, 1, 2, managedFields=[entry])
+    raw = enforce(a_configuration(), 0, 1, 2, 3, managedFields=[entry])
     told = "control-plane NotIn true"
     found = expect_one(judge_configuration(raw, NS), FindingCode.WEBHOOK_NARROWED, INFO, told)
     assert "admissionsenforcer" in found.message
@@ -119,8 +119,8 @@ def test_what_a_cloud_adds_to_every_webhook_is_said_once_with_its_manager_and_a_
     ],
 )
 def test_what_no_cloud_is_known_to_add_is_a_change_of_every_webhook(added: Json) -> None:
-    raw = enforce(a_configuration(), 0, 1, 2, added=added)
-    assert list_codes(judge_configuration(raw, NS)) == ["WebhookChanged"] * 3
+    raw = enforce(a_configuration(), 0, 1, 2, 3, added=added)
+    assert list_codes(judge_configuration(raw, NS)) == ["WebhookChanged"] * 4
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ def test_what_no_cloud_is_known_to_add_is_a_change_of_every_webhook(added: Json)
     ],
 )
 def test_each_expression_that_aks_adds_may_stay(added: Json) -> None:
-    raw = enforce(a_configuration(), 0, 1, 2, added=added)
+    raw = enforce(a_configuration(), 0, 1, 2, 3, added=added)
     assert list_codes(judge_configuration(raw, NS)) == ["WebhookNarrowed"]
 
 
 def test_what_is_changed_beside_that_is_said_as_well() -> None:
-    raw = enforce(a_configuration(), 0, 1, 2)
+    raw = enforce(a_configuration(), 0, 1, 2, 3)
     raw["webhooks"][0]["timeoutSeconds"] = 3
     raw["webhooks"][2]["failurePolicy"] = "Fail"
     codes = list_codes(judge_configuration(raw, NS))
@@ -155,7 +155,7 @@ def call_at(origin: str, raw: Json) -> Json:
     return raw
 
 
-def test_a_url_may_be_anywhere_and_all_three_webhooks_are_called_there() -> None:
+def test_a_url_may_be_anywhere_and_all_webhooks_are_called_there() -> None:
     raw = call_at("https://a:1", a_configuration())
     assert list_codes(judge_configuration(raw, NS)) == ["WebhookConfigured"]
     raw["webhooks"][2]["clientConfig"]["url"] = "https://b/warn-workloads"
@@ -165,8 +165,14 @@ def test_a_url_may_be_anywhere_and_all_three_webhooks_are_called_there() -> None
 
 def test_a_url_without_tls_is_none_that_the_chart_takes() -> None:
     found = list(judge_configuration(call_at("http://a", a_configuration()), NS))
-    assert len(found) == 3
+    assert len(found) == 4
     assert "http://a/mutate-pods, expected https://HOST:PORT/" in found[0].message
+
+
+def test_the_kinds_of_other_projects_are_those_of_the_installation() -> None:
+    raw = a_configuration()
+    raw["webhooks"][3]["rules"].pop()
+    assert list_codes(judge_configuration(raw, NS)) == ["WebhookConfigured"]
 
 
 def test_a_webhook_or_a_configuration_that_is_missing_is_an_error() -> None:
@@ -292,7 +298,7 @@ async def test_where_nothing_is_the_webhooks_business_nothing_is_tried(
     assert fake.writes == []
 
 
-def answer_with(*warnings: str) -> Answer:
+def answer_with(*warnings: str, reason: str = "Routed") -> Answer:
     """An API server that creates all as a dry run, decided on, and warns so."""
 
     async def answer(request: web.Request) -> web.Response:
@@ -300,7 +306,9 @@ def answer_with(*warnings: str) -> Answer:
             return web.json_response({"metadata": {"name": "default"}})
         assert request.query["dryRun"] == "All"
         created = await request.json()
-        created["metadata"]["annotations"] = {names.ANNOTATION_DECISION: "{}"}
+        created["metadata"]["annotations"] = {
+            names.ANNOTATION_DECISION: f'{{"reason": "{reason}"}}'
+        }
         headers = [("Warning", f'299 - "{warning}"') for warning in warnings]
         return web.json_response(created, status=201, headers=CIMultiDict(headers))
 
@@ -324,6 +332,12 @@ async def test_a_deployment_is_answered_where_the_webhook_warns(
     async with served_by(answer_with(*warnings)) as api:
         tried = await try_webhook(api, "default", ())
     assert tried == (Tried(Trial.ANSWERED), Tried(outcome))
+
+
+async def test_a_choice_of_the_admission_policy_is_no_answer_of_the_webhook() -> None:
+    async with served_by(answer_with(reason="RoutedByPolicy")) as api:
+        tried = await try_webhook(api, "default", ())
+    assert tried == (Tried(Trial.SILENT), Tried(Trial.SILENT))
 
 
 async def test_warnings_are_read_as_the_api_server_writes_them() -> None:

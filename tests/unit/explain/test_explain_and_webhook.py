@@ -18,6 +18,7 @@ from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.decision_log import DecisionLog
 from gpushare.webhook.handler import AdmissionHandler
+from gpushare.workload_kinds import merge_kinds
 from tests.kit.histories.card_oracle import find_nodes
 from tests.kit.histories.gpu_cluster import POOL_LABEL, TAINT, Application, GpuNode, GpuPool
 from tests.kit.histories.gpu_cluster_generator import GpuClusterGenerator
@@ -78,7 +79,9 @@ class Webhook:
         namespace, kind = manifest["metadata"]["namespace"], manifest["kind"]
         metrics = Metrics()
         memory = build_memory(self._pools, self._namespaces)
-        handler = AdmissionHandler(memory, _Silent(), metrics, rules=self._rules, replicas=1)
+        handler = AdmissionHandler(
+            memory, _Silent(), metrics, rules=self._rules, replicas=1, kinds=merge_kinds()
+        )
         if kind == "Pod":
             body = encode(build_review(manifest, namespace=namespace))
             answered, counter = handler.mutate_pod(body), metrics.admissions

@@ -1,5 +1,6 @@
 """`gpushare explain -f`: what is a manifest, what is skipped, and how the command line fails."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,35 @@ def test_a_pod_that_waits_is_not_counted_against_itself(tmp_path: Path) -> None:
     said = Asked(tmp_path, "explain", "pod", "self").tell(cluster)
     assert said["decision"]["pool"] == "pa"
     assert said["pools"][0]["figures"]["free"] == 15
+
+
+def test_kinds_that_the_installation_adds_are_known(tmp_path: Path) -> None:
+    spec = build_pod("p")["spec"]
+    work: Json = {"apiVersion": "example.com/v2", "kind": "Work", "metadata": {"name": "w"}}
+    work["spec"] = {"parts": [{"name": "a", "pod": spec}, {"name": "b", "pod": []}]}
+    file = tmp_path / "manifest.yaml"
+    file.write_text(yaml.safe_dump(work))
+    explain = Asked(tmp_path, "explain", "-f", str(file))
+    assert explain.tell(CLUSTER)["skipped"] == ["Work/w"]
+
+    row: Json = {"group": "example.com", "resource": "works", "kind": "Work"}
+    row |= {"templates": [{"path": "spec.parts[*].pod", "shape": "PodSpec"}]}
+    adds = build_found_webhook(WORKLOAD_KINDS=json.dumps([row]))
+    told = explain.tell(replace(CLUSTER, deployments=(adds,)))
+    assert [(each["kind"], each["template"]) for each in told["objects"]] == [
+        ("Work", "parts[a].pod")
+    ]
+    assert [(each["object"], each["template"]) for each in told["unknown"]] == [
+        ("Work/w", "parts[b].pod")
+    ]
+    assert told["setup"]["GPUSHARE_WORKLOAD_KINDS"]["value"] == [row]
+
+
+def test_each_of_many_templates_is_told(tmp_path: Path) -> None:
+    pod = build_pod("p")
+    job: Json = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
+    job |= {"metadata": {"name": "many"}, "spec": {"tasks": [{"template": pod}] * 101}}
+    assert len(explain_all(tmp_path, job)) == 101
 
 
 def test_lists_are_taken_apart(tmp_path: Path) -> None:
@@ -113,7 +143,7 @@ spec: {{containers: [{{name: main, resources: {{limits: {{aliyun.com/gpu-mem: {}
         (INVALID.format("0.5"), "Pod/p: container main: aliyun.com/gpu-mem is 0.5, but must be"),
         (INVALID.format("-1"), "Pod/p: container main: aliyun.com/gpu-mem is -1, but must be"),
         ("kind: Job\napiVersion: batch/v1\nmetadata: {name: x}\nspec: {}\n", "Job/x: the workload"),
-        ("kind: Job\napiVersion: batch/v1\nmetadata: {labels: {a: 1}}\n", "Job/?: Expected `str"),
+        ("kind: Job\napiVersion: batch/v1\nmetadata: {labels: {a: 1}}\n", "Job/?: the workload"),
     ],
 )
 def test_what_is_no_manifest_is_a_sentence(tmp_path: Path, text: str, says: str) -> None:

@@ -96,6 +96,20 @@ def test_a_bound_pod_that_gets_no_card_is_told_why_it_does_not_start(explain: As
     assert "Trouble" not in explain("pod", "stuck", **running)
 
 
+def test_a_pod_that_another_scheduler_bound_without_a_card_is_told_so(explain: Asked) -> None:
+    pod = build_bound_pod("stuck", "n1", 8)
+    pod["spec"]["schedulerName"] = "volcano"
+    message = "unknown device id: no-gpu-has-8GiB-to-run"
+    refused = {"reason": "RunContainerError", "message": message}
+    waiting = {"name": "c0", "state": {"waiting": refused}}
+    pod["status"] = {"phase": "Pending", "containerStatuses": [waiting]}
+    cluster = {**build_stuck(2), "pods": [pod]}
+    told = explain("pod", "stuck", **cluster)
+    assert "  Trouble  NoCardAllocated: Scheduler volcano bound the pod without a card" in told
+    pod["metadata"]["annotations"] = {"ALIYUN_COM_GPU_MEM_IDX": "0"}
+    assert "NoCardAllocated" not in explain("pod", "stuck", **cluster)
+
+
 def test_a_bound_pod_that_selects_a_hostname_keeps_its_card(explain: Asked) -> None:
     cluster = build_stuck(2)
     (pod,) = cluster["pods"]

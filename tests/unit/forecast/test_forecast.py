@@ -141,6 +141,23 @@ def test_a_node_that_leaves_is_told_by_the_pool_that_had_it_with_its_pods() -> N
         assert (each.kind.change, each.cordons) == ("share -> default", True)
 
 
+@pytest.mark.parametrize("selects", [(), ((names.LABEL_POOL, "training"),)], ids=["none", "pool"])
+def test_of_a_node_that_leaves_all_is_told_that_is_done_once_its_pods_are_gone(
+    selects: tuple[tuple[str, str], ...],
+) -> None:
+    rollout = {"workloads": "Wait"}
+    spec: dict[str, Any] = {"nodes": {"names": ["gpu-9"]}, "deletion_policy": "WholeCard"}
+    pool = a_pool(schedule="share", rollout=rollout, **spec)
+    tenant = a_gpu_pod("tenant", node="gpu-1", selects=frozenset(selects))
+    found = forecast(pool, [a_settled("gpu-1")], a_gpu_pod("busy", node="gpu-1"), tenant)
+    (held,) = found.steps
+    assert held.kind is not None
+    assert (held.blocker, held.wave) == ("WorkloadsPresent", None)
+    assert held.pods == ("default/busy", "default/tenant")
+    told = (held.kind.change, held.cordons, held.restarts_plugin)
+    assert told == ("share -> default", True, False)
+
+
 def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> None:
     (step,) = forecast(a_pool(schedule="share"), [has_failed(phase=ChangePhase.RESTARTING)]).steps
     assert step.kind is not None

@@ -110,7 +110,7 @@ def bind_workloads(history: History, nodes: Iterable[str]) -> None:
     history.cluster = simulated_kubelets.elapse(history.cluster, 10)
 
 
-@pytest.mark.timeout(1200 + EXAMPLES)
+@pytest.mark.timeout(1200 + 30 * EXAMPLES)
 @settings(
     max_examples=EXAMPLES or 60,
     database=None,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kit.cluster.audit_log import THIEF, Call, find_held_back
+from tests.kit.cluster.audit_log import THIEF, Call, find_held_back, find_missing_rights
 from tests.kit.cluster.rbac_rights import Right, find_used, list_rights
 from tests.kit.values.manifests import Json
 from tests.unit.kit.calls import a_call
@@ -62,3 +62,10 @@ def test_what_the_charts_policies_refuse_us_is_found_and_what_they_refuse_a_thie
     others = replace(ours, message="ValidatingAdmissionPolicy 'under-maintenance' denied it")
     assert find_held_back([ours]) == {f"patch nodes n1: {said}"}
     assert find_held_back([replace(ours, agent=THIEF), others]) == set()
+
+
+def test_what_nobody_may_create_in_a_namespace_that_ends_is_no_right_that_is_missing() -> None:
+    lacking = replace(a_call("create", "events", namespace="a"), message="not allowed", code=403)
+    ending = replace(lacking, message="namespace a ... because it is being terminated")
+    assert find_missing_rights([ending]) == set()
+    assert len(find_missing_rights([lacking])) == 1

@@ -97,6 +97,40 @@ def test_limit_ranges_on_gpus_are_named(resource: str) -> None:
     assert tell(raw) == [("LimitRange l", MigrationCode.LIMIT_RANGE)]
 
 
+# Kinds of other projects.
+
+
+def test_containers_beside_the_list_of_a_pod_are_migrated_with_its_selectors() -> None:
+    resources = {"limits": {WHOLE: 1}}
+    model = {"modelFormat": {"name": "onnx"}, "resources": resources}
+    predictor: Json = {"model": model, "nodeSelector": {"gpushare": "true"}, "minReplicas": 2}
+    api = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService"}
+    raw = {**api, "metadata": {"name": "m"}, "spec": {"predictor": predictor}}
+    found = migrate(raw)
+    assert found.raw["spec"]["predictor"] == {
+        "model": {"modelFormat": {"name": "onnx"}, "resources": {"limits": {MEMORY: 15}}},
+        "nodeSelector": {"ack.node.gpu.schedule": "share"},
+        "minReplicas": 2,
+    }
+    assert MigrationCode.UNKNOWN_SHAPE not in [each.code for each in found.findings]
+    assert predictor["model"]["resources"] == {"limits": {WHOLE: 1}}
+
+
+def test_each_step_of_a_workflow_is_migrated() -> None:
+    steps = [
+        {"name": "all", "dag": {"tasks": []}},
+        {"name": "train", "container": {"resources": {"limits": {WHOLE: 1}}}},
+        {"name": "many", "container": {"resources": {"limits": {WHOLE: 2}}}},
+    ]
+    api = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow"}
+    found = migrate({**api, "metadata": {"name": "w"}, "spec": {"templates": steps}})
+    changed = [{"resources": {"limits": {MEMORY: 15}}}, steps[2]["container"]]
+    assert [each.get("container") for each in found.raw["spec"]["templates"]] == [None, *changed]
+    assert [each.code for each in found.findings if each.code.is_left] == [
+        MigrationCode.UNKNOWN_SHAPE
+    ]
+
+
 # Objects of the API server.
 
 
@@ -105,11 +139,13 @@ def build_live_job(**status: Any) -> Json:
     pod = {"metadata": {"labels": labels}, "spec": {"containers": []}}
     metadata = {"name": "train", "uid": "1", "resourceVersion": "7", "labels": dict(labels)}
     spec = {"selector": {"matchLabels": {"controller-uid": "1"}}, "template": pod}
-    return {"kind": "Job", "metadata": metadata, "spec": spec, "status": status}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    return {**job, "spec": spec, "status": status}
 
 
 def test_a_job_is_as_before_the_server_saw_it() -> None:
     assert build_manifest(build_live_job(active=1)) == {
+        "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "train", "labels": {"app": "a"}},
         "spec": {"template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": []}}},
@@ -120,6 +156,12 @@ def test_a_job_with_a_selector_of_its_own_keeps_it() -> None:
     job = build_live_job()
     job["spec"]["manualSelector"] = True
     assert build_manifest(job)["spec"] == job["spec"]
+
+
+def test_a_job_of_another_project_has_no_template_where_kubernetes_own_has_one() -> None:
+    spec = {"tasks": [{"name": "worker", "template": {}}], "selector": {}}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": spec}
+    assert build_manifest({**job, "metadata": {"name": "train"}})["spec"] == spec
 
 
 def test_the_empty_times_in_templates_of_older_servers_are_left_out() -> None:
@@ -159,3 +201,10 @@ FAILED_NOT = {"conditions": [{"type": "Failed", "status": "False"}]}
 )
 def test_what_others_made_or_what_has_ended_is_left_out(more: Json, expected: bool) -> None:
     assert is_migratable({"kind": "Pod", "metadata": {}, **more}) is expected
+
+
+@pytest.mark.parametrize("containers", [1, True, "{{ .Values.containers }}", {"a": 1}])
+def test_what_is_no_list_of_containers_stays_also_where_a_kind_has_more(containers: Any) -> None:
+    spec = {"templates": [{"containers": containers, "container": build_gpu_container()}]}
+    raw = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "spec": spec}
+    assert migrate(raw).raw == raw

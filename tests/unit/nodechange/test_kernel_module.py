@@ -277,3 +277,10 @@ def test_a_mode_that_isolates_is_noted_on_the_new_disk() -> None:
     assert "machine-2" in noted.annotations[names.ANNOTATION_MODULE]
     assert parse_records(noted).module
     assert plan_teardown(noted, manual_pool()).reason is Reason.REQUIRES_TEARDOWN
+
+
+def test_a_change_that_begins_where_the_module_is_to_be_noted_is_logged_by_its_own_rule() -> None:
+    upgraded = replace(_on(SHARE, applied(Schedule.SHARE, module=True)), kernel_version="kernel-2")
+    begun = plan_of(upgraded, a_pool(), PLUGIN)
+    assert (begun.reason, begun.rule) == (Reason.CORDONED, "Stable: start")
+    assert "kernel-2" in written(upgraded, begun.action).annotations[names.ANNOTATION_MODULE]

@@ -9,14 +9,18 @@ import pytest
 from gpushare import names
 from gpushare.api.k8s.node import Node
 from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition
 from gpushare.core.records.node_records import parse_records
 from gpushare.core.snapshot.actions import NodeState
+from gpushare.editions.registry import get_mode
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
+    INSTALLER,
     OURS,
     SHARE,
     a_settled,
+    expect_applied,
     expect_apply,
     expect_change,
     expect_idle,
@@ -103,6 +107,23 @@ def test_a_node_that_joins_is_uncordoned_where_it_has_no_label_yet(labels: dict[
     plan = plan_of(node, POOL, PLUGIN)
     assert plan.reason is Reason.RECORD_REMOVED
     assert expect_apply(plan).cordon is bool(labels)
+
+
+@pytest.mark.parametrize("schedule", ["share", "cgpu"])
+def test_where_all_records_are_removed_half_way_the_plugin_restarts_under_the_cordon(
+    schedule: str,
+) -> None:
+    """It may have read the labels of before: it serves both modes."""
+    pool = a_pool(edition="Basic", schedule=schedule)
+    labels = {**get_mode(Edition.BASIC, schedule).labels, **OURS}
+    node = a_node(labels=labels, **CORDONED, **OFFERED)
+    doubted = plan_of(node, pool, PLUGIN, INSTALLER)
+    assert (expect_applied(doubted).mode_unknown, expect_apply(doubted).cordon) == (True, True)
+    node = written(node, doubted.action)
+    assert expect_change(plan_of(node, pool, PLUGIN, INSTALLER)).restart
+    restarted = plan_of(node, pool, a_plugin_pod("plugin-2"), INSTALLER)
+    assert expect_applied(restarted).mode_unknown is None
+    assert not expect_apply(restarted).cordon
 
 
 def test_a_cordon_without_its_record_stays_until_another_controller_is_done() -> None:

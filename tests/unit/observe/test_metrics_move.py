@@ -127,6 +127,8 @@ ELSEWHERE = {
     *("evictions_total", "watch_last_event_timestamp_seconds"),
     # integration/pools: test_elastic.py.
     "node_moves_total",
+    # unit/controller: test_admission_table_keeper.py.
+    *("admission_table_verified_timestamp_seconds", "admission_table_omitted_pools"),
     # unit/webhook: test_webhook_server.py, test_webhook_certificate*.py.
     *("admission_requests_total", "admission_duration_seconds"),
     "workload_admission_requests_total",

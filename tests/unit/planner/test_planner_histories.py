@@ -57,6 +57,22 @@ def _relabel_in_reboot(history: "Histories", node: str) -> None:
     history.label_by_hand(node, "default", "autoscaler")
 
 
+def _remove_records(history: "Histories", _node: str) -> None:
+    """A policy removes the record of each change as soon as its node is cordoned."""
+    for _ in range(8):
+        for node in NODES:
+            if read_phase(history.cluster, node) == "Cordoned":
+                history.remove_record(node)
+        history.work(1, 1, is_slow=False)
+
+
+def _join_unready(history: "Histories", node: str, phase: str) -> None:
+    """A new node is not Ready in this phase of its change."""
+    history.remove_node(node)
+    history.add_node(node, "a", "share")
+    history.set_ready(history._work_until(phase, [node]), ready=False)
+
+
 PHASES = (
     "Stable",
     "Cordoned",
@@ -97,8 +113,29 @@ EVENTS: dict[str, Callable[["Histories", str], None]] = {
     **{fault.name: partial(_inflict, fault=fault) for fault in sim.Fault},
 }
 """What happens to a node, mostly in the midst of its change."""
+_SERIES: dict[str, Callable[["Histories", str], None]] = {
+    "records removed": _remove_records,
+    "joins, not ready once labelled": partial(_join_unready, phase="Labelled"),
+    "joins, not ready as its plugin restarts": partial(_join_unready, phase="Restarting"),
+}
+"""What happens, and goes on for a while."""
+_ALL = {**EVENTS, **_SERIES}
 _OFTEN = ("not ready", "labelled in its reboot", "maintenance", sim.Fault.MIG.name)
 """What only few phases have a rule for."""
+_AIMED = (
+    ("Cordoned", "uncordoned"),
+    ("Cordoned", "frozen for a while"),
+    ("Cordoned", sim.Fault.REFUSED.name),
+    ("Labelled", sim.Fault.NEVER_READY.name),
+    ("Uninstalled", "uncordoned"),
+    ("Uninstalled", "not ready"),
+    ("Uninstalled", "maintenance"),
+    ("Rebooted", "not ready"),
+    ("Rebooted", "maintenance"),
+    ("Failed", "uncordoned"),
+    *(("Stable", series) for series in _SERIES),
+)
+"""What only one phase has a rule for, each in its phase."""
 a_seed = st.integers(0, 2**32 - 1)
 """Hypothesis repeats itself; what strikes nodes in the midst of their change is drawn evenly."""
 
@@ -189,8 +226,10 @@ class Histories(Disturbances):
         is_slow = chance.random() < 0.3
         for _ in range(chance.choice((1, 2, 3))):
             nodes = chance.sample(NODES, len(NODES))
-            node = self._work_until(chance.choice(PHASES), nodes)
-            EVENTS[chance.choice((*sorted(EVENTS), *_OFTEN * 3))](self, node)
+            phase, event = chance.choice(PHASES), chance.choice((*sorted(EVENTS), *_OFTEN * 3))
+            if chance.random() < 0.3:
+                phase, event = chance.choice(_AIMED)
+            _ALL[event](self, self._work_until(phase, nodes))
             self.work(2, chance.choice((1, 12, 130, 700)), is_slow)
 
     def _work_until(self, phase: str, nodes: Sequence[str]) -> str:
@@ -325,7 +364,7 @@ class Histories(Disturbances):
             expect_to_lead(of, read_phase(before, node), read_phase(self.cluster, node))
 
 
-@pytest.mark.timeout(1200 + 5 * EXAMPLES)
+@pytest.mark.timeout(1200 + 30 * EXAMPLES)
 def test_whatever_happens_every_promise_holds_and_all_comes_to_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -383,7 +422,7 @@ def play_rollouts(history: Histories, chance: random.Random) -> None:
     history.teardown()
 
 
-@pytest.mark.timeout(1200 + 5 * EXAMPLES)
+@pytest.mark.timeout(1200 + 30 * EXAMPLES)
 def test_in_rollouts_that_are_interrupted_every_promise_holds_and_many_reach_every_rule(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

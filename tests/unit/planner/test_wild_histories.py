@@ -14,13 +14,14 @@ from gpushare.api.pool import Edition
 from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories.field_ownership import CORDON
 from tests.kit.histories.machine import Machine
+from tests.kit.histories.simulated_cluster import CONFIG
 from tests.kit.histories.wild.disturbances import NODES, WILD_EVENTS, WildDisturbances
 from tests.kit.histories.wild.invariants import MOST_RESTARTS
 from tests.unit.planner.test_planner_histories import EVENTS, PHASES, Histories
 
 HISTORIES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new ones; else the same forty every time."""
-FIXED = (*range(40), "d2-209", "e1-217", "g1-34")
+FIXED = (*range(40), "d2-209", "e1-217", "g1-34", "2344772266-48")
 BATCHES = 8
 EDITIONS = (*[Edition.PROFESSIONAL] * 2, Edition.BASIC, Edition.NVIDIA)
 STEPS = 8
@@ -119,3 +120,22 @@ def test_what_no_device_plugin_can_serve_is_left_as_it_was_by_a_pool_that_select
         expected = {**machine.labels, "group": "a"}
         assert history.cluster.nodes[name].labels == expected
         assert CORDON not in history.cluster.nodes[name].fields
+
+
+def test_a_label_that_its_manager_leaves_at_the_pools_next_mode_is_not_claimed_under_pods() -> None:
+    """Claimed, it would pass for the recorded mode's, and be changed back while pods hold cards."""
+    history = WildHistories()
+    rollout: dict[str, object] = {"workloads": "Wait"}
+    history.begin(Edition.NVIDIA, 1, 1, ["cgpu"] * 4, "cgpu", rollout, True, 0)
+    history.bind_pod("n4", is_late=False, is_strict=False, selects="")
+    history.work(3, 5, is_slow=False)
+    for _ in range(4):
+        history.label_by_hand("n4", "default", "autoscaler")
+        history.work(1, 1, is_slow=False)
+    history.put_pool("training", schedule="default")
+    history.work(1, 1, is_slow=False)
+    assert history.cluster.nodes["n4"].owners(CONFIG) == {"autoscaler"}
+    history.wait(700.0)
+    history.put_pool("training", schedule="cgpu")
+    history.work(3, 5, is_slow=False)
+    assert history.cluster.nodes["n4"].labels[CONFIG] == "default"

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from gpushare import names
 from gpushare.editions.registry import MODES
 from gpushare.settings import Settings
+from gpushare.workload_kinds import merge_kinds
 
 
 def read(**variables: str) -> Settings:
@@ -91,3 +92,47 @@ def test_two_daemonsets_may_swap_their_names() -> None:
 def test_the_standard_names_are_those_that_modes_need() -> None:
     needed = {each for mode in MODES.values() for each in (*mode.daemonsets, mode.recoverer)}
     assert needed - {""} == names.STANDARD_DAEMONSETS
+
+
+ROW = {"group": "example.com", "resource": "works", "kind": "Work", "templates": []}
+
+
+def test_kinds_of_workloads_are_added_to_those_that_are_known() -> None:
+    place = {"path": "spec.parts[*].pod", "shape": "PodSpec", "containers": ["model"]}
+    (kind,) = read(WORKLOAD_KINDS=json.dumps([{**ROW, "templates": [place]}])).workload_kinds
+    assert kind.key == "works.example.com"
+    assert kind.templates[0].path == ("spec", "parts", "[*]", "pod")
+    assert kind.templates[0].containers == (("model",),)
+    merged = merge_kinds([kind])
+    assert len(merged) == len(merge_kinds()) + 1
+    assert merged["works.example.com"] is kind
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (
+            [{**ROW, "group": "apps", "resource": "deployments"}],
+            "deployments.apps: Kubernetes' own",
+        ),
+        (
+            [{**ROW, "group": "coordination.k8s.io", "resource": "leases"}],
+            "leases.coordination.k8s.io: Kubernetes' own",
+        ),
+        ([ROW, ROW], "works.example.com is listed twice"),
+        ([{**ROW, "kinds": []}], "workload_kinds.0.kinds"),
+        ([ROW, {**ROW, "templates": [{"path": "spec..x"}]}], "workload_kinds.1.templates.0.path"),
+        ([{**ROW, "templates": [{"path": "spec.x[0]"}]}], "'spec.x\\[0\\]' is no path"),
+        ([{**ROW, "templates": [{"path": 7}]}], "workload_kinds.0.templates.0.path"),
+        ([{**ROW, "templates": [{"path": "a", "shape": "Pod"}]}], "workload_kinds.0.templates.0"),
+        (
+            [{**ROW, "templates": [{"path": "spec.x", "replicas": ["spec.y[*].replicas"]}]}],
+            "has more",
+        ),
+        ([{**ROW, "templates": [{"path": "a", "containers": ["b"] * 21}]}], "containers"),
+        ([{**ROW, "resource": f"work{number}s"} for number in range(101)], "workload_kinds"),
+    ],
+)
+def test_an_added_kind_of_no_use_is_refused_by_its_name(rows: object, told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        read(WORKLOAD_KINDS=json.dumps(rows))

@@ -2,8 +2,9 @@
 as that one (c0b6141), faults included."""
 
 import json
+from dataclasses import replace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -106,6 +107,15 @@ async def test_after_a_restart_a_pod_counts_that_the_api_server_still_has(
     extender = Extender(Mock(list=list_objects), Mock(cluster=cluster))
     await extender.restart()
     assert extender._choose(pod(15, node="n1"), "n1") == chosen
+
+
+async def test_cards_are_counted_with_the_memory_that_the_scheduler_saw_before_the_player() -> None:
+    nodes = {"n1": replace(NODE, capacity={names.GPU_COUNT: "1"})}
+    cluster = Mock(find_node=nodes.get, find_unhealthy=lambda name: None)
+    cluster.bound_pods.return_value = ()
+    cluster.nodes.overlay.side_effect = lambda raw: nodes.update(n1=NODE)
+    extender = Extender(Mock(get=AsyncMock()), Mock(cluster=cluster))
+    assert await extender._refuse(pod(15), "n1") == ""
 
 
 def test_a_node_that_is_gone_is_still_listed() -> None:

@@ -59,7 +59,7 @@ def _count_claims(history: Histories) -> Counter[bool]:
     return found
 
 
-@pytest.mark.timeout(1200 + EXAMPLES)
+@pytest.mark.timeout(1200 + 30 * EXAMPLES)
 def test_what_is_claimed_of_a_pod_is_what_it_met_and_mostly_something_is_claimed() -> None:
     """The histories' checker compares them at each decision."""
     print(f"seed={SEED}")

@@ -17,10 +17,11 @@ from gpushare.settings import Variable
 
 CONTROLLER, WEBHOOK = "gpushare-controller", "gpushare-webhook"
 """Accounts; roles, the Lease, and the webhook's configuration and Service are called so, too."""
-PODS, OTHER_PODS, WORKLOADS = (
+PODS, OTHER_PODS, WORKLOADS, OTHER_WORKLOADS = (
     "pods.gpushare.io",
     "pods-of-the-other-policy.gpushare.io",
     "workloads.gpushare.io",
+    "other-workloads.gpushare.io",
 )
 """The webhooks."""
 TEARDOWN_NAMESPACE = "gpushare-teardown"
@@ -75,11 +76,17 @@ def list_roles(namespace: str, settings: Settings) -> tuple[Role, ...]:
     roles = []
     for found in _load():
         needs = [need for rule in found.get("rules", ()) for need in _read_needs(rule, settings)]
-        if needs:
+        if needs and (found["metadata"]["name"] != WEBHOOK or runs_webhook(settings)):
             name, place = found["metadata"]["name"], found["metadata"].get("namespace", "")
             account = WEBHOOK if name == WEBHOOK else CONTROLLER
             roles.append(Role(name, places.get(place, place), account, tuple(needs)))
     return tuple(roles)
+
+
+def runs_webhook(settings: Settings) -> bool:
+    """Tell whether an installation with these settings runs a webhook: no other process is told
+    who gives the certificate. Without any settings it may be elsewhere."""
+    return not settings or Variable.CERTIFICATE_MODE in settings
 
 
 def _read_needs(rule: Json, settings: Settings) -> Iterator[Need]:
@@ -97,6 +104,8 @@ def _is_needed(resource: str, verb: str, settings: Settings) -> bool:
     match resource, verb:
         case "pods/eviction", _:
             return settings.get(Variable.ALLOW_EVICTION) == "true"
+        case names.TABLE_PLURAL, _:
+            return settings.get(Variable.ADMISSION_TABLE) == "true"
         case "jobs", _:
             return settings.get(Variable.ALLOW_TEARDOWN_JOBS) == "true"
         case "secrets", "create" | "update":

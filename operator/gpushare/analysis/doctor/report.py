@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from gpushare.analysis.doctor.chart import runs_webhook
 from gpushare.analysis.doctor.crd import judge_crd
 from gpushare.analysis.doctor.installation import (
     INSTALL,
@@ -13,6 +14,7 @@ from gpushare.analysis.doctor.installation import (
     judge_deployments,
     judge_leader,
 )
+from gpushare.analysis.doctor.kueue import judge_kueue
 from gpushare.analysis.doctor.nodes import judge_nodes, judge_priority
 from gpushare.analysis.doctor.pools import judge_extender, judge_pools
 from gpushare.analysis.doctor.rights import GrantedRights, judge_accounts
@@ -24,8 +26,12 @@ from gpushare.analysis.doctor.webhook import (
 from gpushare.analysis.effective_settings import ROUTED_BY, KnownSetup
 from gpushare.analysis.finding import Finding, FindingCode, Unseen, report, skip
 from gpushare.analysis.inspect.pools import find_waiting, plan_snapshot
+from gpushare.analysis.kueue.manifests import measure_pool
+from gpushare.analysis.kueue.objects import KueueObjects
 from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.pruned.cluster import REFUSABLE
+from gpushare.core.planner.planner import Planner
+from gpushare.core.snapshot.cluster import ClusterSnapshot
 
 Json = Mapping[str, Any]
 
@@ -50,6 +56,16 @@ class Installation:
     def is_inhabited(self) -> bool:
         """Whether the namespace has, or had, a process of the operator, or can't be read."""
         return bool(self.deployments) or self.leader is not None
+
+    @property
+    def settings(self) -> Mapping[str, str | None]:
+        """Environment variables of all its containers; none where they are unreadable."""
+        return dict(each for of in (self.variables or {}).values() for each in of.items())
+
+    @property
+    def has_webhook(self) -> bool:
+        """Whether a webhook is there, or is meant to be."""
+        return self.configuration is not None or runs_webhook(self.settings)
 
     @property
     def variables(self) -> Mapping[str, Mapping[str, str | None]] | None:
@@ -90,8 +106,15 @@ def judge_installation(
     yield from judge_deployments(installation.deployments, version)
     yield judge_leader(installation.leader, installation.namespace, now)
     yield judge_crd(installation.crd, crd)
-    yield from judge_configuration(installation.configuration, installation.namespace)
-    yield from judge_bundles(bundles, installation.namespace, now)
+    if installation.has_webhook:
+        yield from judge_configuration(installation.configuration, installation.namespace)
+        yield from judge_bundles(bundles, installation.namespace, now)
+    else:
+        told = (
+            "It is not installed (webhook.enabled: false). The admission policy alone chooses "
+            "pools, without knowledge of free memory"
+        )
+        yield report(FindingCode.WEBHOOK_NOT_INSTALLED, "webhook", told)
     yield from judge_accounts(installation.accounts, installation.namespace)
     if installation.service:
         yield judge_endpoints(installation.endpoints, installation.service)
@@ -105,13 +128,19 @@ def judge_setup(known: KnownSetup) -> Finding:
 
 
 def judge_machines(
-    seen: ObservedCluster, unseen: Mapping[str, Unseen], now: datetime
+    seen: ObservedCluster,
+    unseen: Mapping[str, Unseen],
+    now: datetime,
+    kueue: KueueObjects | Unseen | None = None,
 ) -> list[Finding]:
-    """Check nodes and pools; `unseen` has the kinds that could not be read."""
+    """Check nodes, pools and Kueue's queues; `unseen` has the kinds that could not be read, `kueue`
+    is None in a cluster without Kueue."""
     unseen = dict(unseen)
     if seen.known.elsewhere:
         unseen.setdefault("daemonsets", Unseen(seen.known.elsewhere))
     found = [skip(kind, each) for kind, each in unseen.items()]
+    if isinstance(kueue, Unseen):
+        found.append(skip("kueue", kueue))
     if unseen.keys() - {"pools", "namespaces", *REFUSABLE}:
         return found
     snapshot, setup = seen.snapshot, seen.known.setup
@@ -124,7 +153,19 @@ def judge_machines(
         *judge_priority(snapshot.plugin_daemonsets),
         *judge_pools(snapshot, seen.unreadable, planner, now),
         *judge_extender(waiting),
+        *(_judge_queues(kueue, snapshot, planner) if isinstance(kueue, KueueObjects) else ()),
     ]
+
+
+def _judge_queues(
+    kueue: KueueObjects, snapshot: ClusterSnapshot, planner: Planner
+) -> Iterator[Finding]:
+    # Without all pools every flavor would seem to name none.
+    if snapshot.unreadable_pools:
+        return iter(())
+    members = {name: plans.capacities for name, plans in planner.plans_by_pool.items()}
+    pools = [measure_pool(pool, members[pool.name], snapshot) for pool in snapshot.pools]
+    return judge_kueue(kueue, pools)
 
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:

@@ -9,7 +9,13 @@ from enum import Enum, auto
 from typing import Any
 
 from gpushare import names
-from gpushare.analysis.doctor.chart import OTHER_PODS, PODS, WEBHOOK, read_webhooks
+from gpushare.analysis.doctor.chart import (
+    OTHER_PODS,
+    OTHER_WORKLOADS,
+    PODS,
+    WEBHOOK,
+    read_webhooks,
+)
 from gpushare.analysis.doctor.differences import find_differences
 from gpushare.analysis.finding import Finding, FindingCode, Severity, Unseen, report, skip
 from gpushare.api.field_managers import find_owners
@@ -65,6 +71,8 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
         yield report(FindingCode.WEBHOOK_MISSING, ABOUT, told, _CHART_REMEDY)
         return
     _fill_in(expected, webhooks[PODS], namespace)
+    # Of the kinds that the value webhook.workloadKinds adds or takes away.
+    expected[OTHER_WORKLOADS]["rules"] = webhooks[OTHER_WORKLOADS].get("rules")
     webhooks, added = _strip_added(expected, webhooks)
     if added:
         yield report(
@@ -133,8 +141,9 @@ def _fill_in(webhooks: Mapping[str, dict[str, Any]], pods: Json, namespace: str)
     """Give the chart's `webhooks` the values of this installation, which the one for `pods` shows:
     one value makes all of them."""
     url = (pods.get("clientConfig") or {}).get("url")
-    for webhook in webhooks.values():
-        webhook["timeoutSeconds"] = pods.get("timeoutSeconds")
+    for name, webhook in webhooks.items():
+        if name != OTHER_WORKLOADS:
+            webhook["timeoutSeconds"] = pods.get("timeoutSeconds")
         service = webhook["clientConfig"]["service"]
         service["namespace"] = namespace
         if url is not None:

@@ -24,6 +24,7 @@ from gpushare.api.k8s.taint import parse_tolerations
 from gpushare.api.pool import DEFAULT_EDITION, Edition, Schedule
 from gpushare.core.admission.decide import decide
 from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.gangs import read_gang
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest, build_rules
 from gpushare.core.admission.score import Fit
@@ -153,7 +154,16 @@ def _find_stuck(
 ) -> UnschedulablePod | None:
     """Tell why a pod that has a node does not start there: the plugin finds no card for it."""
     node = around.snapshot.nodes.get(found.node) if found is not None else None
-    if found is None or node is None or found.phase != "Pending" or node.gpu_count < 2:
+    if found is None or node is None or found.phase != "Pending":
+        return None
+    if found.has_card is False and not found.cards:
+        message = (
+            f"Scheduler {request.scheduler} bound the pod without a card, so the device plugin "
+            "gives it none. Recreate it with a scheduler that allocates GPU memory by card, "
+            "and without nodeName"
+        )
+        return UnschedulablePod(found, Reason.NO_CARD_ALLOCATED, message)
+    if node.gpu_count < 2:
         return None
     trouble = find_card_trouble(request, _find_edition(node))
     return None if trouble is None else UnschedulablePod(found, *trouble)
@@ -185,7 +195,7 @@ def _decide(
     asked = read_pod_request(pod)
     where = around.namespaces.get(namespace) or Namespace(namespace)
     rules = build_rules(around.setup)
-    decision = decide(asked, where, around.pools, rules)
+    decision = decide(asked, where, around.pools, rules, gang=read_gang(pod))
     request = AdmissionRequest(asked, where, around.pools, rules, NO_RESERVATIONS)
     return asked, decision, list_verdicts(request, decision)
 

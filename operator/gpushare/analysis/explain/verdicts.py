@@ -162,6 +162,8 @@ def _explain_loss(
         case Reason.NODE_LABELS_UNKNOWN:
             keys = ", ".join(request.pod.selection.needed_keys)
             return f"no node is known to have the labels that the pod selects ({keys})"
+        case Reason.GANG_TOO_LARGE:
+            return f"it has less room for the pod's whole gang than {winner.name}"
         case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
             fits = _explain_fit(request, pool), _explain_fit(request, winner)
             return f"{fits[0]}. Pool {winner.name}: {fits[1]}"

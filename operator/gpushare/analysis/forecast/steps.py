@@ -130,9 +130,9 @@ def forecast_leaver(
     due = plan if context.unreadable else plan_release(seen, pool, ctx)
     tenants: tuple[Pod, ...] = ()
     if due is not None and due.kind is None and due.reason is Reason.WORKLOADS_PRESENT:
-        # What comes once the pods are gone that select its pool.
+        # What comes once the pods are gone that select its pool, or hold its change up.
         tenants = _find_tenants(seen)
-        rest = tuple(pod for pod in seen.pods if pod not in tenants)
+        rest = tuple(pod for pod in seen.pods if pod.daemonset or pod.is_static_plugin)
         due = plan_release(replace(seen, pods=rest), pool, ctx)
     told = _with_change(forecast, seen, pool, (due or plan).begin(), may_evict=ctx.may_evict)
     return replace(told, pods=tuple(sorted({*told.pods, *_name(tenants)})))

@@ -19,7 +19,7 @@ _JOB_LABELS = (
     "controller-uid",
     "job-name",
 )
-_ENDED = ("Succeeded", "Failed", "Complete")
+_ENDED = ("Succeeded", "Failed", "Complete", "Completed")
 
 
 def is_migratable(raw: Json) -> bool:
@@ -30,8 +30,7 @@ def is_migratable(raw: Json) -> bool:
     if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
         return False
     ended = {c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"}
-    is_job = raw.get("kind") == "Job"
-    return status.get("phase") not in _ENDED and not (is_job and ended.intersection(_ENDED))
+    return status.get("phase") not in _ENDED and not ended.intersection(_ENDED)
 
 
 def build_manifest(raw: Json) -> Json:
@@ -40,7 +39,8 @@ def build_manifest(raw: Json) -> Json:
     labels: Collection[str] = ()
     if raw["kind"] == "Pod":
         manifest["spec"] = _without(manifest["spec"], ["nodeName"])
-    if raw["kind"] == "Job" and not raw["spec"].get("manualSelector"):
+    is_job = (raw.get("apiVersion"), raw["kind"]) == ("batch/v1", "Job")
+    if is_job and not raw["spec"].get("manualSelector"):
         # The API server writes the selector and these labels, with the UID of the Job that was.
         labels = _JOB_LABELS
         template = manifest["spec"]["template"]

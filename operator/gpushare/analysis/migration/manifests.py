@@ -1,6 +1,7 @@
 """Migrates the pods in a manifest of any kind."""
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +11,14 @@ from gpushare.analysis.migration.pods import Target, migrate_pod
 from gpushare.api.k8s.node_selection import ANYWHERE
 from gpushare.api.k8s.resources.quantity import parse_quantity
 from gpushare.editions.registry import MODES
+from gpushare.workload_kinds import (
+    PodsPlace,
+    PodsShape,
+    find_kind,
+    find_value,
+    find_values,
+    merge_kinds,
+)
 
 Json = dict[str, Any]
 _COMPONENTS = frozenset({name for mode in MODES.values() for name in mode.daemonsets}) | {
@@ -56,7 +65,7 @@ def _migrate_object(raw: Json, target: Target) -> Migrated:
         return Migrated(raw, tuple(_read_quota(raw, target)))
     if kind == "LimitRange":
         return Migrated(raw, tuple(_read_limit_range(raw)))
-    walk = _Walk(target)
+    walk = _Walk(target, _find_pod_specs(raw))
     changed = walk.migrate(raw)
     if changed != raw and kind in _IMMUTABLE:
         message = f"The resources of a {kind} are immutable. Delete and recreate it"
@@ -70,6 +79,8 @@ class _Walk:
     of custom resources are found too."""
 
     target: Target
+    specs: Mapping[int, PodsPlace]
+    """Places of specs of pods that have further containers, by the identity of the spec."""
     findings: list[MigrationFinding] = field(default_factory=list)
 
     def migrate(self, value: Any) -> Any:
@@ -81,10 +92,46 @@ class _Walk:
             migrated = migrate_pod(value, self.target)
             self.findings += migrated.findings
             return migrated.raw
-        if _WHOLE in value:
+        if (place := self.specs.get(id(value))) is not None:
+            value = self._migrate_spec(value, place)
+        elif _WHOLE in value:
             message = f"{_WHOLE} is set outside of a pod's containers. Check it yourself"
             self.findings.append(MigrationFinding(MigrationCode.UNKNOWN_SHAPE, message))
         return {key: self.migrate(item) for key, item in value.items()}
+
+    def _migrate_spec(self, spec: Json, place: PodsPlace) -> Json:
+        """Migrate the spec of a pod together with its further containers."""
+        found = [each for path in place.containers for each in find_values(spec, path)]
+        own = spec.get("containers") or []
+        if not isinstance(own, list):
+            return spec
+        containers = [*own, *(container for _, container in found)]
+        pod = {"spec": spec | {"containers": containers}}
+        if not _is_pod(pod):
+            return spec
+        migrated = migrate_pod(pod, self.target)
+        # A label is needed, for which each kind has another place: found as outside of a pod.
+        if "metadata" in migrated.raw:
+            return spec
+        self.findings += migrated.findings
+        changed = deepcopy(migrated.raw["spec"])
+        own, more = changed["containers"][: len(own)], changed["containers"][len(own) :]
+        changed = {key: value for key, value in changed.items() if key != "containers"}
+        for (keys, _), container in zip(found, more, strict=True):
+            *above, last = keys
+            find_value(changed, tuple(above))[last] = container
+        return changed | ({"containers": own} if "containers" in spec else {})
+
+
+def _find_pod_specs(raw: Json) -> Mapping[int, PodsPlace]:
+    kind = find_kind(merge_kinds(), raw)
+    return {
+        id(value): place
+        for place in (kind.templates if kind is not None else ())
+        if place.shape is PodsShape.POD_SPEC
+        for _, value in find_values(raw, place.path)
+        if isinstance(value, dict)
+    }
 
 
 def _is_pod(value: Json) -> bool:

@@ -26,6 +26,7 @@ from gpushare.api.pool import ModeName
 from gpushare.api.status import PoolCapacity
 from gpushare.core.admission.decide import decide
 from gpushare.core.admission.decision import AdmissionDecision
+from gpushare.core.admission.gangs import Gangs, read_gang
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.shortlist import Shortlists
 from gpushare.core.placement.node_info import NodeInfo, find_cards, put_pod, score
@@ -203,13 +204,14 @@ class FillingCluster:
         self._views: tuple[PoolView, ...] | None = None
         """The pools as admission sees them; None once one of them has changed."""
         self._shortlists = Shortlists()
+        self._gangs = Gangs()
         self._kinds: dict[int, _Kind] = {}
         """By the identity of their `PodInfo`."""
 
     def place(self, pod: QueuedPod) -> PodPlacement:
         """Place one more pod, or let it wait."""
         ask = self._asks.read(pod.shape)
-        decision = self._decide(ask.request, pod.namespace)
+        decision = self._decide(ask.request, pod)
         if decision.is_refused:
             return PodPlacement(pod, "", cause=PendingCause(decision.reason, decision.message))
         admitted = ask.admit(decision)
@@ -243,6 +245,7 @@ class FillingCluster:
             # Another object: what was found about the node before is out of date all the same.
             self.change(replace(self._cluster.nodes[name]))
         self._taken_back = len(self._changed)
+        self._gangs = Gangs()
         for name, pod in self._waiting:
             self.figures[name].count_waiting(pod, -1)
             self._views = None
@@ -255,13 +258,24 @@ class FillingCluster:
         self._waiting.append((pool, pod))
         self._views = None
 
-    def _decide(self, request: PodRequest, namespace: str) -> AdmissionDecision:
+    def _decide(self, request: PodRequest, pod: QueuedPod) -> AdmissionDecision:
         # The shortlists are kept for as long as this is the same object.
         if self._views is None:
             self._views = tuple([figures.view for figures in self.figures.values()])
         cluster = self._cluster
-        where = cluster.namespaces.get(namespace) or Namespace(namespace)
-        return decide(request, where, self._views, cluster.rules, shortlists=self._shortlists)
+        where = cluster.namespaces.get(pod.namespace) or Namespace(pod.namespace)
+        gang = self._gangs.recall(read_gang(pod.shape), where.name, 0.0)
+        decision = decide(
+            request,
+            where,
+            self._views,
+            cluster.rules,
+            shortlists=self._shortlists,
+            gang=gang,
+        )
+        if gang is not None and decision.pool is not None:
+            self._gangs.note(gang, where.name, decision.pool, 0.0)
+        return decision
 
     def _build_kind(self, info: PodInfo, waiting: Pod) -> _Kind:
         pools = tuple(sorted(info.request.selection.find_values(names.LABEL_POOL)))

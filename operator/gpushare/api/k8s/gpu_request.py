@@ -195,14 +195,21 @@ def _find_invalid(limit: object, request: object) -> str | None:
 
 
 def asks_for_other_gpu(container: Container) -> bool:
-    """Tell whether a container requests another GPU resource, such as `nvidia.com/mig-1g.5gb`.
+    """Tell whether a container requests another GPU resource, such as `nvidia.com/mig-1g.5gb`, or
+    one of another scheduler."""
+    return bool(_find_limit(container, _VENDOR) or _find_others_request(container))
 
-    Only limits are read: extended resources have no request without a limit.
-    """
+
+def _find_others_request(container: Container) -> str:
+    """Find the resource by which another scheduler gives cards to a container; empty for none."""
+    return _find_limit(container, names.OTHER_SCHEDULERS_PREFIXES)
+
+
+def _find_limit(container: Container, prefixes: str | tuple[str, ...]) -> str:
+    """Find a limit above 0 by its prefix; extended resources have no request without a limit."""
     limits = (container.resources and container.resources.limits) or {}
-    return any(
-        key.startswith(_VENDOR) and parse_quantity(each) != 0 for key, each in limits.items()
-    )
+    asked = (key for key in limits if key.startswith(prefixes) and parse_quantity(limits[key]) != 0)
+    return next(asked, "")
 
 
 def asks_for_card_count(container: Container) -> bool:
@@ -227,12 +234,16 @@ def list_host_paths(raw: Mapping[str, Any]) -> list[str]:
 
 
 def find_unrequested_cards(raw: Mapping[str, Any], spec: Spec, paths: Sequence[str]) -> str:
-    """Find a sign that a pod without GPU requests may use cards; empty where there is none.
+    """Find a sign that a pod without counted requests may use cards; empty where there is none.
 
     `raw` is the JSON of the pod's `spec`, `paths` its mounted paths of the host. NVIDIA's runtime
     gives the cards that NVIDIA_VISIBLE_DEVICES names (NVIDIA Container Toolkit), also where an
-    image or `envFrom` sets it, which no Pod shows.
+    image or `envFrom` sets it, which no Pod shows. Other schedulers count cards by resources of
+    their own, which no pool counts.
     """
+    for container in list_running(spec):
+        if resource := _find_others_request(container):
+            return f"{resource} of container {container.name}"
     runtime = raw.get("runtimeClassName") or ""
     if not (paths or runtime or _sets_visible_devices(spec)):
         # Nearly all pods of a cluster, each of whose events is parsed.

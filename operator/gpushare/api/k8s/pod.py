@@ -121,7 +121,7 @@ class Pod:
     or HAMi's plugin in any namespace. For another pod with gpushare's plugin `UNNAMED` and its
     name; `UNKNOWN_PLUGIN` for one that may be a device plugin."""
     unrequested: str = ""
-    """Sign that the pod may hold cards without requesting any; empty where there is none, and for
+    """Sign that the pod may hold cards that are not counted; empty where there is none, and for
     pods of DaemonSets, which belong to the node."""
     is_static_plugin: bool = False
     """Whether this is the whole-card plugin as a static pod, which only its kubelet can restart."""
@@ -204,7 +204,7 @@ def parse_pod(
     """
     meta, shape = raw["metadata"], parse_pod_shape(raw)
     spec, status = shape.spec or Spec(), raw.get("status") or {}
-    owner, annotations = _find_controller(meta), meta.get("annotations") or {}
+    owner, annotations = find_controller(meta), meta.get("annotations") or {}
     role = _find_role(raw, spec, owner, plugin_namespaces, standard_names)
     requests, selects, daemonset, unrequested, static, claims = role
     if not for_users:
@@ -407,11 +407,10 @@ def _is_static_plugin(meta: Mapping[str, Any], plugin_namespaces: Collection[str
     return annotations.get(_SOURCE) == "file" or _MIRROR in annotations
 
 
-def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    for reference in meta.get("ownerReferences") or ():
-        if reference.get("controller"):
-            return cast(Mapping[str, Any], reference)
-    return {}
+def find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Find the owner reference of a pod's controller in its metadata; empty without one."""
+    owners: Iterable[Mapping[str, Any]] = meta.get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), {})
 
 
 def _find_daemonset(

@@ -1,8 +1,10 @@
-"""Names the workload of a pod, such as its Deployment or CronJob."""
+"""Names the workload of a pod, such as its Deployment, CronJob or JobSet."""
 
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from gpushare.workload_kinds import NAME_LABELS
 
 _TEMPLATE_HASH = "pod-template-hash"
 _BY_CRONJOB = re.compile(r"(.+)-\d{8}", re.ASCII)
@@ -25,12 +27,17 @@ def name_workload(meta: Mapping[str, Any], controller: Mapping[str, Any]) -> Wor
     """Name a pod's workload by the owner reference of its controller; the pod itself without one.
 
     A ReplicaSet is traced to its Deployment by the label that the Deployment gives to its pods, a
-    CronJob's Job by its name. An owner whose kind or name is not valid is ignored.
+    CronJob's Job by its name, and the controllers of a kind such as JobSet by the label that names
+    it. An owner whose kind or name is not valid is ignored.
     """
     kind, name = controller.get("kind") or "", controller.get("name") or ""
     if not (_KIND.fullmatch(kind) and _NAME.fullmatch(name)):
         return Workload("Pod", meta["name"])
-    template = (meta.get("labels") or {}).get(_TEMPLATE_HASH)
+    labels = meta.get("labels") or {}
+    for label, named in NAME_LABELS.items():
+        if _NAME.fullmatch(labels.get(label) or ""):
+            return Workload(named, labels[label])
+    template = labels.get(_TEMPLATE_HASH)
     if kind == "ReplicaSet" and template and name.endswith(f"-{template}"):
         return Workload("Deployment", name.removesuffix(f"-{template}"))
     if kind == "Job" and (match := _BY_CRONJOB.fullmatch(name)):

@@ -37,6 +37,7 @@ from gpushare.api.k8s.pod_shape import (
     parse_pod_shape,
 )
 from gpushare.api.k8s.taint import Tolerations, parse_tolerations
+from gpushare.workload_kinds import HELD_BY_KUEUE
 
 __all__ = [
     "UNSET",
@@ -115,7 +116,8 @@ class PodRequest(msgspec.Struct, frozen=True):
     """Whether the pod requests the resource `aliyun.com/gpu-count`, which gives no card."""
     host_ipc: bool = False
     is_of_queued_job: bool = False
-    """Whether Kueue holds the Job of the pod back, and may add to the pod's node selector."""
+    """Whether Kueue holds the owner of the pod back, such as its Job, and may add to the pod's node
+    selector."""
 
     @property
     def opts_out(self) -> bool:
@@ -201,7 +203,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         is_gated=bool(spec.scheduling_gates),
         asks_for_card_count=asks_for_cards,
         host_ipc=bool(spec.host_ipc),
-        is_of_queued_job=names.LABEL_KUEUE_QUEUE in labels and _is_of_job(metadata),
+        is_of_queued_job=names.LABEL_KUEUE_QUEUE in labels and _is_held_as_a_whole(metadata),
     )
 
 
@@ -228,17 +230,18 @@ def _find_placer(metadata: Metadata, spec: Spec, selection: NodeSelection) -> Pl
 
 
 def _is_admitted_by_kueue(metadata: Metadata, marks: Sequence[str]) -> bool:
-    """Tell whether Kueue has admitted the pod and set its node selector; for a pod of a Job, Kueue
-    holds back the Job itself."""
+    """Tell whether Kueue has admitted the pod and set its node selector; for a pod of a Job or of a
+    RayCluster, Kueue holds back its owner."""
     labels = metadata.labels or _NO_LABELS
-    if _is_of_job(metadata):
+    if _is_held_as_a_whole(metadata):
         return labels.keys() >= set(marks)
     return names.KUEUE_ADMITTED_LABELS.issuperset(marks)
 
 
-def _is_of_job(metadata: Metadata) -> bool:
+def _is_held_as_a_whole(metadata: Metadata) -> bool:
     return any(
-        owner.kind == "Job" and owner.controller for owner in metadata.owner_references or ()
+        owner.kind in HELD_BY_KUEUE and owner.controller
+        for owner in metadata.owner_references or ()
     )
 
 

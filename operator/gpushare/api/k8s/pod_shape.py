@@ -44,6 +44,7 @@ class Owner(Shape, frozen=True):
 
     kind: str | None = None
     controller: bool | None = None
+    uid: str | None = None
 
 
 class Requirement(Shape, frozen=True):
@@ -97,6 +98,18 @@ class SchedulingGate(Shape, frozen=True):
     name: str | None = None
 
 
+class SchedulingGroup(Shape, frozen=True):
+    """The group with which a pod is scheduled (Kubernetes 1.36 and newer)."""
+
+    pod_group_name: str | None = None
+
+
+class Written(Shape, frozen=True):
+    """An entry of managedFields: what one field manager wrote."""
+
+    fields_v1: dict[str, Any] | None = None
+
+
 class Metadata(Shape, frozen=True):
     """Metadata of an object."""
 
@@ -106,6 +119,7 @@ class Metadata(Shape, frozen=True):
     labels: Strings | None = None
     annotations: Strings | None = None
     owner_references: tuple[Owner, ...] | None = None
+    managed_fields: tuple[Written, ...] | None = None
 
 
 class Spec(Shape, frozen=True):
@@ -118,6 +132,7 @@ class Spec(Shape, frozen=True):
     tolerations: tuple[dict[str, Any], ...] | None = None
     scheduler_name: str | None = None
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
+    scheduling_group: SchedulingGroup | None = None
     node_name: str | None = None
     resource_claims: tuple[Any, ...] | None = None
     host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")

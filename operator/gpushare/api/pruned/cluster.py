@@ -12,6 +12,7 @@ from typing import Any
 from gpushare import names
 from gpushare.api.k8s.daemonset import NVIDIA_CONTAINERS
 from gpushare.api.k8s.dynamic_resources import parse_resource_slice
+from gpushare.api.k8s.gpu_request import count_gpu_requests
 from gpushare.api.k8s.node import parse_unhealthy_cards
 from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.k8s.pod_request import read_pod_request
@@ -125,6 +126,8 @@ def keep_object(kind: Kind, raw: Any) -> Json | None:
 
 def _concerns_gpus(pod: Json) -> bool:
     shape = parse_pod_shape(pod)
+    if shape.spec is not None and count_gpu_requests(shape.spec):
+        return True
     containers = (shape.spec and shape.spec.containers) or ()
     is_nvidias = any(each.name in NVIDIA_CONTAINERS for each in containers)
     # The namespace of NVIDIA's plugin is not known here.

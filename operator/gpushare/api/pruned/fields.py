@@ -13,7 +13,7 @@ from gpushare.api.k8s.pod import NO_CARD
 from gpushare.api.pruned.keep import Items, Shape, keep_entries, required, texts, time, whole
 from gpushare.settings import Variable
 
-GPU_PREFIXES = ("aliyun.com/", "nvidia.com/")
+GPU_PREFIXES = ("aliyun.com/", "nvidia.com/", *names.OTHER_SCHEDULERS_PREFIXES)
 
 
 _HOST = ("cpu", "memory")
@@ -160,6 +160,7 @@ _POD: Shape = {
             "kubernetes.io/config.mirror": str,
             "kubernetes.io/config.source": str,
             names.ANNOTATION_ALLOCATION: str,
+            **dict.fromkeys((*names.GROUP_ANNOTATIONS, *names.GROUP_SIZES.values()), str),
         },
         "ownerReferences": [
             {"kind": required, "name": required, "uid": required, "controller": bool}
@@ -176,6 +177,7 @@ _POD: Shape = {
             {"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}
         ],
         "schedulingGates": [{"name": required}],
+        "schedulingGroup": {"podGroupName": str},
         "resourceClaims": [_CLAIM],
         "initContainers": [_CONTAINER],
         "containers": [_CONTAINER],

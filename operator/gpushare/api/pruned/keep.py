@@ -33,7 +33,7 @@ def keep(value: Any, kept: Any) -> Any:
     match kept:
         case type():
             return _expect(value, kept)
-        case Mapping():
+        case dict():
             return _keep_fields(_expect(value, dict), kept)
         case [shape]:
             return _keep_items(_expect(value, list), shape)
@@ -50,8 +50,11 @@ def keep(value: Any, kept: Any) -> Any:
 def _keep_fields(value: Any, shape: Shape) -> dict[str, Any]:
     fields = {}
     for name, part in shape.items():
+        given = value.get(name)
+        if given is None and part is not required:
+            continue
         try:
-            field = keep(value.get(name), part)
+            field = keep(given, part)
         except MalformedFieldError as error:
             raise MalformedFieldError(f".{name}{error}") from error
         if field is not None:

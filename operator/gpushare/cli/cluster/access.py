@@ -1,12 +1,12 @@
 """Reads a cluster for a command, from the API server or from a snapshot."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpushare.api.pruned.cluster import Cluster, Kind, Subject
 from gpushare.cli.cluster.snapshot_file import parse_snapshot
@@ -15,6 +15,9 @@ from gpushare.cli.exit_codes import CommandError, Exit
 
 if TYPE_CHECKING:
     from gpushare.kube.client import ApiClient
+
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,20 @@ class Access:
         from gpushare.cli.cluster.named_objects import read_about
 
         return self._run(lambda api: read_about(api, kinds, subject, datetime.now(UTC)))
+
+    def read_namespace(self, namespace: str, *kinds: Kind) -> Cluster:
+        """Read these kinds, and the pods of one namespace; other kinds that may not be listed are
+        `unread`. Raises `CommandError` where the pods may not be."""
+        if self.snapshot is not None:
+            return self.read_snapshot(self.snapshot)
+        from gpushare.cli.cluster.named_objects import read_about
+
+        subject, now = Subject(Kind.NAMESPACES, namespace), datetime.now(UTC)
+        cluster = self._run(lambda api: read_about(api, kinds, subject, now, pods_of=namespace))
+        if Kind.PODS in cluster.unread:
+            why = f"a right is missing ({cluster.unread[Kind.PODS]})"
+            raise CommandError(Exit.FORBIDDEN, why)
+        return cluster
 
     def read_node(self, name: str) -> Cluster:
         """Read only that node, and the pods bound to it. Raises `CommandError` if it is unknown."""
@@ -108,7 +125,22 @@ class Access:
             async with await self.connect() as api:
                 return await read(api)
 
-        return asyncio.run(run())
+        return run_coroutine(run())
+
+
+def run_coroutine(work: Coroutine[Any, Any, Found]) -> Found:
+    """Run `work` in an event loop of its own, and return or raise what it does.
+
+    Its result is not the loop's own: at the end Python's signal module writes that as text, which
+    takes seconds for a large cluster.
+    """
+    found: list[Found] = []
+
+    async def run() -> None:
+        found.append(await work)
+
+    asyncio.run(run())
+    return found[0]
 
 
 def check_namespace(cluster: Cluster, namespace: str | None) -> None:

@@ -23,9 +23,11 @@ async def read_about(
     now: datetime,
     *,
     node: str = "",
+    pods_of: str = "",
 ) -> Cluster:
     """Read the cluster as `read_cluster` does; where a kind may not be listed, read the subject,
-    its node, pool and namespace by name as far as allowed, with the refusal in `unread`.
+    its node, pool and namespace by name as far as allowed, with the refusal in `unread`. With
+    `pods_of` only the pods of that namespace.
 
     Raises what a call may raise, a refusal only where the subject can be neither listed nor got.
     """
@@ -33,7 +35,7 @@ async def read_about(
     # The subject first: a pod leads to its node, a node to its pool.
     for kind in sorted(kinds, key=lambda kind: kind is not subject.kind):
         try:
-            read = await read_cluster(api, (kind,), now, node=node)
+            read = await read_cluster(api, (kind,), now, node=node, pods_of=pods_of)
             found = getattr(read, kind)
             cluster = replace(cluster, unread={**cluster.unread, **read.unread})
         except ApiError as error:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
+from urllib.parse import quote
 
 from gpushare import names
 from gpushare.analysis.finding import Unseen
@@ -47,10 +48,10 @@ Found = TypeVar("Found")
 
 
 async def read_cluster(
-    api: ApiClient, kinds: Collection[Kind], now: datetime, *, node: str = ""
+    api: ApiClient, kinds: Collection[Kind], now: datetime, *, node: str = "", pods_of: str = ""
 ) -> Cluster:
     """Read the cluster's objects of these kinds; with `node`, that node alone and the pods bound
-    to it.
+    to it; with `pods_of`, the pods of that namespace alone.
 
     A list that breaks off is begun again, a few times. Raises what a call may raise. A cluster
     without pools' API has None of them, and there are None of the operator's Deployments where one
@@ -59,7 +60,7 @@ async def read_cluster(
     found, unread = {}, {}
     for kind in kinds:
         try:
-            found[kind] = await _try(partial(_read_kind, api, kind, node))
+            found[kind] = await _try(partial(_read_kind, api, kind, node, pods_of))
         except ApiError as error:
             if kind not in REFUSABLE or error.status != 403:
                 raise
@@ -95,7 +96,9 @@ def _is_worth_another_try(error: Exception) -> bool:
     return not isinstance(error, TimeoutError)
 
 
-async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] | None:
+async def _read_kind(
+    api: ApiClient, kind: Kind, node: str, pods_of: str
+) -> tuple[Json, ...] | None:
     if kind is Kind.DEPLOYMENTS:
         found = await list_deployments(api)
         return None if isinstance(found, Unseen) else tuple(_keep(kind, found))
@@ -103,6 +106,8 @@ async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] 
         return await _read_nvidias(api, kind)
     wanted = {"fieldSelector": _build_selector(_NODE_FIELDS[kind], node)} if node else {}
     path: str | None = PATHS.get(kind)
+    if pods_of and kind is Kind.PODS:
+        path = f"api/v1/namespaces/{quote(pods_of, safe='')}/pods"
     if kind in (Kind.RESOURCESLICES, Kind.RESOURCECLAIMS):
         wanted = dict(OF_DRIVER) if kind is Kind.RESOURCESLICES else {}
         group = await find_group_path(api)

@@ -9,9 +9,11 @@ from gpushare.analysis.doctor.chart import OTHER_PODS, PODS, WORKLOADS
 from gpushare.analysis.doctor.rights import Right
 from gpushare.analysis.doctor.webhook import Trial, Trials, Tried
 from gpushare.analysis.finding import Unseen
+from gpushare.api.decision_annotation import parse_past_decision
 from gpushare.cli.cluster.partial_read import see
 from gpushare.kube.client import ApiClient, Json
 from gpushare.kube.errors import ApiError
+from gpushare.names import Reason
 
 _REVIEWS = "apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _CHOOSE_ANOTHER = "Choose another namespace with -n"
@@ -69,7 +71,8 @@ async def _try(api: ApiClient, path: str, body: Json, is_answered: Answered) -> 
 
 
 def _is_decided(pod: Json, warnings: Sequence[str]) -> bool:
-    return names.ANNOTATION_DECISION in (pod["metadata"].get("annotations") or {})
+    decision = parse_past_decision(pod["metadata"].get("annotations") or {})
+    return decision is not None and decision.reason != Reason.ROUTED_BY_POLICY
 
 
 def _is_warned_of(deployment: Json, warnings: Sequence[str]) -> bool:

@@ -1,6 +1,5 @@
 """Builds the answer of `gpushare doctor`: findings about the operator, plugins and pools."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -8,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpushare import __version__, names
+from gpushare.analysis.doctor.admission_policy import judge_admission_policy
 from gpushare.analysis.doctor.report import (
     Installation,
     judge_installation,
@@ -19,13 +19,15 @@ from gpushare.analysis.doctor.rights import YOURS, judge_user
 from gpushare.analysis.doctor.webhook import judge_trials
 from gpushare.analysis.effective_settings import read_setup
 from gpushare.analysis.finding import Finding, Severity, Unseen, skip
+from gpushare.analysis.kueue.objects import KueueObjects
 from gpushare.analysis.observed_cluster import ObservedCluster
 from gpushare.api.crd import build_crd
 from gpushare.api.pruned.cluster import STATE_KINDS, Cluster, Kind
-from gpushare.cli.cluster.access import Access, check_namespace
+from gpushare.cli.cluster.access import Access, check_namespace, run_coroutine
 from gpushare.cli.cluster.snapshot import observe_cluster
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
+from gpushare.settings import Variable
 
 Json = dict[str, Any]
 
@@ -49,6 +51,7 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
     if access.snapshot is not None:
         cluster = access.read(*STATE_KINDS)
         unseen: dict[str, Unseen] = {}
+        kueue: KueueObjects | Unseen | None = None
         seen, now = observe_cluster(cluster), cluster.taken_at
         found = [
             skip(
@@ -59,17 +62,23 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
         ]
     else:
         now = datetime.now(UTC)
-        found, seen, unseen = asyncio.run(_read_live(access, namespace, operator_namespace, now))
-    return sort_findings([*found, judge_setup(seen.known), *judge_machines(seen, unseen, now)])
+        found, seen, unseen, kueue = run_coroutine(
+            _read_live(access, namespace, operator_namespace, now)
+        )
+    judged = judge_machines(seen, unseen, now, kueue)
+    return sort_findings([*found, judge_setup(seen.known), *judged])
 
 
 async def _read_live(
     access: Access, namespace: str, operator_namespace: str | None, now: datetime
-) -> tuple[list[Finding], ObservedCluster, dict[str, Unseen]]:
-    """Return findings on installation and rights, the cluster, and why parts of it are not read."""
+) -> tuple[list[Finding], ObservedCluster, dict[str, Unseen], KueueObjects | Unseen | None]:
+    """Return findings on installation and rights, the cluster, why parts of it are not read, and
+    the objects of Kueue."""
     from gpushare.cli.cluster.deployments import list_deployments
+    from gpushare.cli.doctor.admission_policy import read_admission_policy
     from gpushare.cli.doctor.dry_runs import ask_for_rights, try_webhook
     from gpushare.cli.doctor.installation import read_installation
+    from gpushare.cli.doctor.kueue import read_kueue
 
     async with await access.connect() as api:
         deployments = await list_deployments(api, operator_namespace)
@@ -86,8 +95,13 @@ async def _read_live(
                     f"no installation found in namespace {operator_namespace}, but in namespace "
                     f"{other.namespace}",
                 )
+        # Without all pools nothing can be said of its flavors.
+        kueue = None if Kind.POOLS in unseen else await read_kueue(api, cluster.namespaces)
         bundles = _read_bundles(installation)
         found = list(judge_installation(installation, bundles, build_crd(), __version__, now))
+        if installation.is_inhabited:
+            is_wanted = installation.settings.get(Variable.ADMISSION_TABLE) == "true"
+            found += judge_admission_policy(await read_admission_policy(api, is_wanted=is_wanted))
         found += judge_user(await ask_for_rights(api, YOURS))
         if configuration := installation.configuration:
             exempt = {names.EXEMPT_NAMESPACE, installation.namespace}
@@ -95,7 +109,8 @@ async def _read_live(
             found += judge_trials(trials, configuration, namespace, installation.namespace)
     known = None if isinstance(deployments, Unseen) else deployments
     seen = observe_cluster(replace(cluster, deployments=known))
-    return found, replace(seen, known=read_setup(installation.variables, seen.snapshot)), unseen
+    seen = replace(seen, known=read_setup(installation.variables, seen.snapshot))
+    return found, seen, unseen, kueue
 
 
 async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:

@@ -64,8 +64,8 @@ def explain(
     A pod: each pool, and the reason and number by which it lost; what the webhook writes and warns
     of; the decision when the pod was created; and if it has no node, what prevents it on each node,
     and the smallest change that lets it run. The decision is the webhook's own, without the memory
-    that it reserved in the last seconds. Deployments, StatefulSets, DaemonSets, Jobs and CronJobs
-    are explained by their template.
+    that it reserved in the last seconds. Workloads, such as a Deployment or a RayCluster, are
+    explained by their templates (docs/admission.md lists the kinds).
 
     A node: its labels and what its plugins really serve, the pools that claim it, its change and
     what that waits for, stale isolation, and what is wrong with it. A pool: its conditions as of

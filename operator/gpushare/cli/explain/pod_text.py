@@ -120,6 +120,8 @@ def build_pod_page(document: Json, wide: bool) -> Iterator[Line]:
     requests = sorted(document["requests"].items())
     asks = ", ".join(f"{amount} {resource}" for resource, amount in requests)
     title = f"{document['kind']} {document['namespace']}/{document['name']}"
+    if template := document.get("template"):
+        title += f" {template}"
     yield (Styled(title, "bold"), f"  asks for {asks or 'no GPU of a pool'}")
     for note in document["notes"]:
         yield (Styled(f"  {note}", "yellow"),)

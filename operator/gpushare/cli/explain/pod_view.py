@@ -33,6 +33,7 @@ from gpushare.core.admission.pool_view import view_pool
 from gpushare.core.snapshot.cluster import build_node_context
 from gpushare.core.snapshot.isolation import ContainerIsolation, observe_containers
 from gpushare.core.status.unschedulable_pods import UnschedulablePod
+from gpushare.workload_kinds import merge_kinds
 
 Json = dict[str, Any]
 
@@ -80,17 +81,25 @@ def explain_pod(access: Access, name: str, namespace: str | None) -> Answer:
 
 def explain_manifests(access: Access, given: Sequence[Given], namespace: str | None) -> Answer:
     """Explain the pods in manifests. Raises `CommandError` for what is no pod."""
-    templates, skipped = find_pod_templates(given)
     default = access.find_namespace(namespace)
     cluster = access.read(*STATE_KINDS)
     seen, around, _ = _observe(cluster)
+    found = find_pod_templates(given, merge_kinds(seen.known.setup.workload_kinds))
     objects = []
-    for template in templates:
+    for template in found.templates:
         where = template.namespace or default
         explained = explain_new_pod(template.pod, where, template.name, around)
         notes, is_asked = tuple(_find_notes(cluster, seen, where)), _is_asked(cluster, where)
-        objects.append(describe_pod(template.kind, explained, notes, is_asked=is_asked))
-    document = {"objects": objects, "skipped": [each.shown for each in skipped]}
+        described = describe_pod(template.kind, explained, notes, is_asked=is_asked)
+        objects.append(described | {"template": template.where or None})
+    document = {
+        "objects": objects,
+        "unknown": [
+            {"object": each.given.shown, "template": each.where or None, "message": each.problem}
+            for each in found.unknown
+        ],
+        "skipped": [each.shown for each in found.skipped],
+    }
     return build_answer(
         document,
         _build_pages,
@@ -168,8 +177,15 @@ def _build_pages(document: Json, wide: bool) -> Iterator[Line]:
         if number:
             yield ()
         yield from build_pod_page(each, wide)
+    ends = [
+        f"{' '.join(filter(None, (each['object'], each['template'])))}: its pods are not "
+        f"known here: {each['message']}"
+        for each in document["unknown"]
+    ]
     if document["skipped"]:
-        if document["objects"]:
-            yield ()
         listed = ", ".join(document["skipped"])
-        yield (f"Skipped, because the webhook is not asked about their pods: {listed}",)
+        ends.append(f"Skipped, because the webhook is not asked about their pods: {listed}")
+    for end in ends:
+        if document["objects"] or end is not ends[0]:
+            yield ()
+        yield (end,)

@@ -26,10 +26,18 @@ Snapshot = Annotated[
     Path | None,
     typer.Option(help="Read this file of `gpushare snapshot` instead of a cluster."),
 ]
-Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 Recursive = Annotated[
     bool, typer.Option("--recursive", "-R", help="With -f: search subfolders too.")
 ]
+
+
+class PageFormat(StrEnum):
+    """Output formats of answers without lines."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
 
 
 class Printed(StrEnum):
@@ -59,13 +67,15 @@ def check_recursive(files: Sequence[Path] | None, *, recursive: bool) -> None:
         raise typer.BadParameter("requires -f", param_hint="-R")
 
 
-_KUBECONFIG, _CONTEXT, _SNAPSHOT, _OUTPUT = (
+_OUTPUT = typer.Option("--output", "-o", help="Output format.")
+_KUBECONFIG, _CONTEXT, _SNAPSHOT, _PAGE, _LINES = (
     inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
     for name, option, default in (
         ("kubeconfig", Kubeconfig, None),
         ("context", Context, None),
         ("snapshot", Snapshot, None),
-        ("output", Output, Format.TABLE),
+        ("output", Annotated[PageFormat, _OUTPUT], PageFormat.TABLE),
+        ("output", Annotated[Format, _OUTPUT], Format.TABLE),
     )
 )
 
@@ -73,12 +83,17 @@ _KUBECONFIG, _CONTEXT, _SNAPSHOT, _OUTPUT = (
 def reads_cluster(answer: Callable[..., Answer]) -> Callable[..., None]:
     """Build the command that prints this answer, with the options for the cluster or snapshot, and
     for the format. `answer` gets an `Access` first, then what else is typed."""
-    return _build_command(answer, (_OUTPUT, _SNAPSHOT, _KUBECONFIG, _CONTEXT))
+    return _build_command(answer, (_PAGE, _SNAPSHOT, _KUBECONFIG, _CONTEXT))
+
+
+def reads_cluster_for_lines(answer: Callable[..., Answer]) -> Callable[..., None]:
+    """Build the same command with the format csv besides."""
+    return _build_command(answer, (_LINES, _SNAPSHOT, _KUBECONFIG, _CONTEXT))
 
 
 def writes_cluster(answer: Callable[..., Answer]) -> Callable[..., None]:
     """Build a command that writes to the cluster: it has no --snapshot."""
-    return _build_command(answer, (_OUTPUT, _KUBECONFIG, _CONTEXT))
+    return _build_command(answer, (_PAGE, _KUBECONFIG, _CONTEXT))
 
 
 def _build_command(
@@ -87,7 +102,7 @@ def _build_command(
     @wraps(answer)
     def run(
         *,
-        output: Format,
+        output: PageFormat | Format,
         kubeconfig: Path | None,
         context: str | None,
         snapshot: Path | None = None,
@@ -98,7 +113,7 @@ def _build_command(
                 from gpushare.cli.cluster.access import Access
 
             told = answer(Access(kubeconfig, context, snapshot), **typed)
-            print_answer(told, output)
+            print_answer(told, Format(output))
             if told.exit_code:
                 raise typer.Exit(told.exit_code)
 

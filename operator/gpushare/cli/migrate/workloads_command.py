@@ -9,6 +9,7 @@ from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.exit_codes import Exit
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.input.named_workload import parse_workload
 from gpushare.cli.input.object_names import check_namespace_name
 from gpushare.cli.input.options import Printed, Unisolated
 
@@ -23,11 +24,16 @@ def add_migrate_workloads(app: typer.Typer) -> None:
         migrate workloads -f app.yaml --share 4 -o yaml
         migrate workloads -f manifests/ -R --card-memory-gib 15 | git apply
         migrate workloads -n inference -l app=detector
+        migrate workloads deployment/trainer -n team-a --share 4
         """,
     )(migrate_workloads)
 
 
 def migrate_workloads(
+    workload: Annotated[
+        str,
+        typer.Argument(metavar="KIND/NAME", help="With -n: this workload alone."),
+    ] = "",
     files: Annotated[
         list[Path] | None, options.filename("Instead of -n and -A: manifests.")
     ] = None,
@@ -90,6 +96,9 @@ def migrate_workloads(
     """
     if bool(files) + (namespace is not None) + all_namespaces != 1:
         raise typer.BadParameter("give one of -f, -n and -A", param_hint="-f")
+    named = parse_workload(workload)
+    if named is not None and namespace is None:
+        raise typer.BadParameter("requires -n", param_hint="KIND/NAME")
     if files and selector:
         raise typer.BadParameter("requires -n or -A", param_hint="-l")
     options.check_recursive(files, recursive=recursive)
@@ -107,7 +116,7 @@ def migrate_workloads(
         if files:
             found = migrated.migrate_files(files, target, recursive=recursive)
         else:
-            found = migrated.migrate_live(access, namespace, selector, target)
+            found = migrated.migrate_live(access, namespace, selector, target, named)
         migrated.print_migrated(found, output, are_live=not files)
         if any(finding.code.is_left for file in found for finding in file.findings):
             raise typer.Exit(Exit.CHANGES)

@@ -1,6 +1,5 @@
 """Migrates workloads for `gpushare migrate workloads`, and prints the changed manifests."""
 
-import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,11 @@ from gpushare.analysis.migration.text import rewrite_text
 from gpushare.api.documents import format_yaml
 from gpushare.api.k8s.node import parse_node
 from gpushare.api.pruned.cluster import Kind
-from gpushare.cli.cluster.access import Access, check_namespace
-from gpushare.cli.errors.failures import find_failure
+from gpushare.cli.cluster.access import Access, check_namespace, run_coroutine
+from gpushare.cli.errors.failures import build_unknown, find_failure
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import ManifestFile, read_manifest_files
+from gpushare.cli.input.named_workload import NamedWorkload
 from gpushare.cli.input.options import Printed
 from gpushare.cli.output.answer import print_note, print_text
 from gpushare.cli.output.data import format_json
@@ -72,13 +72,22 @@ def migrate_files(
 
 
 def migrate_live(
-    access: Access, namespace: str | None, selector: str, target: Target
+    access: Access,
+    namespace: str | None,
+    selector: str,
+    target: Target,
+    named: NamedWorkload | None,
 ) -> tuple[MigratedFile, ...]:
-    """Migrate the workloads of a cluster, each as a file of its own, and return only those that
-    change or have findings. Raises what a call may raise."""
-    found = asyncio.run(_read_live(access, namespace, selector))
+    """Migrate the workloads of a cluster, or the one that is named, each as a file of its own, and
+    return only those that change or have findings. Raises what a call may raise."""
+    found = run_coroutine(_read_live(access, namespace, selector))
     if not found and namespace is not None:
         check_namespace(access.read(Kind.NAMESPACES), namespace)
+    if named is not None:
+        known = {_name(raw): raw for raw in found}
+        if named not in known:
+            raise build_unknown("workload", str(named), map(str, known))
+        found = (known[named],)
     files = [_migrate(_build_file(raw), target) for raw in found]
     return tuple(each for each in files if each.is_changed or each.findings)
 
@@ -87,7 +96,14 @@ async def _read_live(access: Access, namespace: str | None, selector: str) -> tu
     from gpushare.cli.migrate.workloads import list_workloads
 
     async with await access.connect() as api:
-        return await list_workloads(api, namespace, selector, is_migratable)
+        found = await list_workloads(api, namespace, selector, is_migratable)
+    for resource in found.forbidden:
+        print_note(f"You may not list {resource}, so none of them is migrated")
+    return found.objects
+
+
+def _name(raw: Json) -> NamedWorkload:
+    return NamedWorkload(raw["kind"].lower(), raw["metadata"]["name"])
 
 
 def _build_file(raw: Json) -> ManifestFile:

@@ -20,6 +20,7 @@ class Format(StrEnum):
     WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
+    CSV = "csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Answer:
     """Builds the page of the document; where the second argument says so, wide: with more in it."""
     manifests: str = ""
     """Manifests that `-o yaml` prints in place of the document; empty without any."""
+    build_csv: Callable[[Any], str] | None = None
+    """Builds the lines of `-o csv` of the document; None where a command has none."""
     notes: Sequence[str] = ()
     """Messages on standard error beside those."""
     exit_code: Exit = Exit.OK
@@ -72,6 +75,10 @@ def print_answer(answer: Answer, shown_as: Format) -> None:
             from gpushare.cli.output.data import format_yaml
 
             print_text(format_yaml(answer.document))
+        case Format.CSV if answer.build_csv is not None:
+            for note in answer.notes:
+                print_note(f"gpushare: {note}")
+            print_text(answer.build_csv(answer.document))
         case Format.TABLE | Format.WIDE:
             _print(answer.build_page(answer.document, shown_as is Format.WIDE))
 

@@ -1,8 +1,10 @@
 """Formats answers as JSON and YAML in which every character that is no text is escaped."""
 
+import csv
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from typing import Any
 
 import orjson
@@ -11,6 +13,7 @@ from gpushare.api import documents
 from gpushare.cli.output.control_characters import CONTROLS, escape_controls
 
 Json = dict[str, Any]
+_FORMULA = tuple("=+-@")
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 
 
@@ -32,6 +35,22 @@ def _escape_in_json(found: re.Match[str]) -> str:
 def format_yaml(document: Any) -> str:
     """Format a document as YAML."""
     return escape_controls(documents.format_yaml(document), but="\n")
+
+
+def format_csv(keys: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Format the values of these keys as CSV, under a line of the keys; empty for None. A cell that
+    a spreadsheet would take for a formula begins with an apostrophe."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(keys)
+    writer.writerows([_format_cell(row[key]) for key in keys] for row in rows)
+    return text.getvalue()
+
+
+def _format_cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return f"'{escape_controls(value)}" if value[:1] in _FORMULA else escape_controls(value)
 
 
 def render_manifests(

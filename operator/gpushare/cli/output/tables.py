@@ -7,6 +7,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from gpushare.cli.output.answer import Cell, Line, Styled, lay_out
@@ -18,6 +19,8 @@ def describe(value: Any) -> Any:
     """Convert `value` to data: a dataclass to a mapping of its fields, with names in camelCase."""
     if is_dataclass(value):
         return {to_camel(each.name): describe(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     if isinstance(value, Mapping):
         return {str(key): describe(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

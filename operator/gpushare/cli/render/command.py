@@ -175,3 +175,37 @@ def teardown(
         from gpushare.cli.render.teardown import render_commands
 
         print_text(render_commands(Access(kubeconfig, context, snapshot), node))
+
+
+@render.command(
+    cls=CommandWithExamples,
+    epilog="""
+    render kueue -n team-a -n team-b > kueue.yaml
+    render kueue --snapshot cluster.json
+    """,
+)
+def kueue(
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Repeatable: also a LocalQueue there for each pool that serves the namespace, "
+            "with the pool's name.",
+        ),
+    ] = None,
+    snapshot: options.Snapshot = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Print Kueue's ResourceFlavors and ClusterQueues for the pools of the cluster.
+
+    Of kueue.x-k8s.io/v1beta2, as manifests to keep in git. A flavor sends pods to its pool; a queue
+    has as quota what the pool's nodes offer now, and borrows from pools of the same edition and
+    mode. A pool whose quota is not known has no queue.
+    """
+    with errors_as_sentences():
+        from gpushare.cli.cluster.access import Access
+        from gpushare.cli.render.kueue import render_queues
+
+        print_text(render_queues(Access(kubeconfig, context, snapshot), namespace or ()))

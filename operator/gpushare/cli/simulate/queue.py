@@ -8,14 +8,7 @@ from gpushare.analysis.placement.place import QueuedPod
 from gpushare.api.k8s.pod_request import Placer, read_pod_request
 from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.input.manifests import Given
-from gpushare.cli.input.pod_templates import PodTemplate, find_pod_templates
-
-_COUNTED_BY = {
-    "Deployment": "replicas",
-    "StatefulSet": "replicas",
-    "ReplicaSet": "replicas",
-    "Job": "parallelism",
-}
+from gpushare.cli.input.pod_templates import Kinds, PodTemplate, find_pod_templates
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +30,31 @@ class WantedPods:
     skipped: tuple[str, ...]
 
 
-NO_PODS = WantedPods((), ())
+NOTHING_WANTED = Wanted()
 
 
-def list_wanted(wanted: Wanted, default_namespace: str) -> WantedPods:
-    """List the pods that are wanted. Raises `CommandError` for what is no pod, where the API server
-    would refuse one, where there are more than `wanted.most`, and where no pod is left that a
-    scheduler places on shared cards."""
+def list_wanted(wanted: Wanted, default_namespace: str, kinds: Kinds) -> WantedPods:
+    """List the pods that are wanted, of workloads of these `kinds`.
+
+    Raises `CommandError` for what is no pod, where the API server would refuse one, where there are
+    more than `wanted.most`, and where no pod is left that a scheduler places on shared cards.
+    """
     pods: list[QueuedPod] = []
     skipped: list[str] = []
-    for given in wanted.objects:
-        (templates, others) = find_pod_templates([given])
-        skipped += [each.shown for each in others]
-        for template in templates:
-            if why := _find_reason_to_skip(template):
-                skipped.append(f"{given.shown} ({why})")
-                continue
-            count = wanted.count or _count(given)
-            if count == 0:
-                skipped.append(f"{given.shown} (has no replicas; --count sets their number)")
-            if len(pods) + count > wanted.most:
-                message = f"--pods: more than {wanted.most} pods. Lower --count or the replicas"
-                raise CommandError(Exit.USAGE, message)
-            pods += _repeat(template, wanted.namespace or default_namespace, count)
+    found = find_pod_templates(wanted.objects, kinds)
+    skipped += [each.shown for each in found.skipped]
+    skipped += [f"{each.shown} (not known: {each.problem})" for each in found.unknown]
+    for template in found.templates:
+        if why := _find_reason_to_skip(template):
+            skipped.append(f"{template.shown} ({why})")
+            continue
+        count = wanted.count or (1 if template.count is None else template.count)
+        if count == 0:
+            skipped.append(f"{template.shown} (has no replicas; --count sets their number)")
+        if len(pods) + count > wanted.most:
+            message = f"--pods: more than {wanted.most} pods. Lower --count or the replicas"
+            raise CommandError(Exit.USAGE, message)
+        pods += _repeat(template, wanted.namespace or default_namespace, count)
     if wanted.objects and not pods:
         raise CommandError(
             Exit.MANIFEST, f"--pods: no pod that requests a GPU found among {', '.join(skipped)}"
@@ -74,20 +69,9 @@ def _find_reason_to_skip(template: PodTemplate) -> str:
     return "" if request.requests else f"requests no {names.RESOURCE_GPU_MEMORY} or other GPU"
 
 
-def _count(given: Given) -> int:
-    """Return how many pods the object asks for. Raises `CommandError` for an impossible number."""
-    field = _COUNTED_BY.get(given.raw["kind"], "")
-    found = (given.raw.get("spec") or {}).get(field)
-    if found is None:
-        return 1
-    if type(found) is not int or found < 0:
-        message = f"{given.shown}: spec.{field} must be a whole number of at least 0"
-        raise CommandError(Exit.MANIFEST, message)
-    return found
-
-
 def _repeat(template: PodTemplate, namespace: str, count: int) -> Iterator[QueuedPod]:
     where = template.namespace or namespace
     for number in range(count):
-        name = template.name if count == 1 else f"{template.name}-{number}"
+        named = f"{template.name} {template.where}".rstrip()
+        name = named if count == 1 else f"{named}-{number}"
         yield QueuedPod(where, name, template.pod)

@@ -27,8 +27,9 @@ from gpushare.cli.output.answer import Answer, Line, Styled
 from gpushare.cli.output.facts import describe_capacity
 from gpushare.cli.output.tables import build_section, build_table
 from gpushare.cli.plan.view import build_forecast, check_updates, describe_forecast
-from gpushare.cli.simulate.queue import NO_PODS, Wanted, WantedPods, list_wanted
+from gpushare.cli.simulate.queue import NOTHING_WANTED, Wanted, WantedPods, list_wanted
 from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.workload_kinds import merge_kinds
 
 Json = dict[str, Any]
 
@@ -78,12 +79,15 @@ class SimulateInput:
 def ask(access: Access, pools: Sequence[Given], wanted: Wanted, *more: Kind) -> SimulateInput:
     """Read the cluster, with `more` kinds, and what a user gave. Raises `CommandError`, and what
     `errors_as_sentences` knows."""
-    new = list_wanted(wanted, access.find_namespace(wanted.namespace) if wanted.objects else "")
-    return build_input(access.read(*STATE_KINDS, *more), pools, new)
+    namespace = access.find_namespace(wanted.namespace) if wanted.objects else ""
+    return build_input(access.read(*STATE_KINDS, *more), pools, wanted, namespace)
 
 
 def build_input(
-    cluster: Cluster, pools: Sequence[Given] = (), new: WantedPods = NO_PODS
+    cluster: Cluster,
+    pools: Sequence[Given] = (),
+    wanted: Wanted = NOTHING_WANTED,
+    namespace: str = "",
 ) -> SimulateInput:
     """Build the input from a cluster that was read; raises what `ask` does."""
     given = find_pools(pools, cluster.pools or (), cluster.taken_at) if pools else None
@@ -99,6 +103,7 @@ def build_input(
         cluster.taken_at,
     )
     files = tuple(sorted({each.source for each in pools}))
+    new = list_wanted(wanted, namespace, merge_kinds(seen.known.setup.workload_kinds))
     return SimulateInput(cluster, seen, observed, given, new, files)
 
 

@@ -7,6 +7,7 @@ import typer
 from gpushare.cli.errors.failures import errors_as_sentences
 from gpushare.cli.input import options
 from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.usage import prometheus_options
 
 
 def add_ui_command(app: typer.Typer) -> None:
@@ -17,6 +18,7 @@ def add_ui_command(app: typer.Typer) -> None:
         ui
         ui --port 8765 --no-browser
         ui --snapshot cluster.json
+        ui --prometheus http://prometheus.monitoring:9090
         """,
     )(ui)
 
@@ -28,6 +30,10 @@ def ui(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only print the address of the page.")
     ] = False,
+    prometheus: prometheus_options.Url = "",
+    prometheus_service: prometheus_options.Service = "",
+    prometheus_config: prometheus_options.Config = None,
+    prometheus_label: prometheus_options.Labels = None,
     snapshot: options.Snapshot = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -38,9 +44,16 @@ def ui(
     in progress, and why a node waits. A second page moves nodes between pools by sliders, and shows
     what `simulate` says of that. It reads what `inspect --pools` reads, with your rights, and
     writes nothing. Its address holds a secret: other users of the machine can't read the page.
+
+    With --prometheus or --prometheus-service, it also shows how much memory pods use, beside what
+    they asked for. docs/usage.md lists the exporters by which that is known.
     """
+    given = prometheus_options.parse_prometheus(
+        prometheus, prometheus_service, prometheus_config, prometheus_label
+    )
     with errors_as_sentences():
         from gpushare.cli.cluster.access import Access
         from gpushare.cli.ui.page import show_page
 
-        show_page(Access(kubeconfig, context, snapshot), port, opens_browser=not no_browser)
+        access = Access(kubeconfig, context, snapshot)
+        show_page(access, port, given, opens_browser=not no_browser)

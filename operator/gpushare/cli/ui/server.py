@@ -14,7 +14,8 @@ from aiohttp import web
 
 from gpushare.cli.errors.failures import find_failure, report_failure
 from gpushare.cli.exit_codes import CommandError, Exit
-from gpushare.cli.ui.feed import Feed, run_aside
+from gpushare.cli.ui.aside import run_aside
+from gpushare.cli.ui.feed import Feed
 from gpushare.cli.ui.guard import HEADERS, find_refusal
 from gpushare.cli.ui.peer import is_own
 from gpushare.cli.ui.split import tell_split

@@ -19,6 +19,7 @@ from gpushare.core.admission.decision import (
     sanitize,
 )
 from gpushare.core.admission.filter import explain_rejection, find_selected_misfit
+from gpushare.core.admission.gangs import Gang
 from gpushare.core.admission.node_match import explain_doubt
 from gpushare.core.admission.pool_view import Labels, PoolView
 from gpushare.core.admission.request import (
@@ -45,6 +46,12 @@ _KUEUE_ADDS = (
     "If the Kueue flavor has node labels, the pods get a pool whose nodes have them too. To choose "
     f"the pool, set {names.LABEL_POOL} in spec.nodeLabels of the ResourceFlavor"
 )
+_BY_CARD = "If it allocates GPU memory by card, add it to the chart's webhook.schedulers"
+_SCHEDULER_ADVICE = {
+    "volcano": f"It allocates no card. Set schedulerName: {names.DEFAULT_SCHEDULER} for pods with "
+    f"{names.RESOURCE_GPU_MEMORY}",
+}
+"""Advice on schedulers that can't allocate the memory of a card."""
 _PLACER_ADVICE = {
     Placer.DAEMONSET: f"Set {names.LABEL_POOL} in the nodeSelector of the DaemonSet's template",
     Placer.NODE_NAME: "The scheduler reserves no card for such a pod. Remove nodeName",
@@ -62,13 +69,15 @@ def decide(
     rules: Rules = _DEFAULT,
     reserved: Mapping[str, int] = NO_RESERVATIONS,
     shortlists: Shortlists | None = None,
+    gang: Gang | None = None,
 ) -> AdmissionDecision:
     """Decide to which of `pools` to assign `pod`; their order does not matter.
 
     `reserved` are units of gpu-mem by pool that were given away and its capacity does not show yet.
-    `shortlists` remembers what is the same for many pods.
+    `shortlists` remembers what is the same for many pods. `gang` are the pods that run together
+    with the pod.
     """
-    request = AdmissionRequest(pod, namespace, pools, rules, reserved)
+    request = AdmissionRequest(pod, namespace, pools, rules, reserved, gang)
     decision = _decide(request, shortlists or Shortlists())
     if pod.is_of_queued_job and decision.pool is not None:
         decision = replace(decision, warnings=(*decision.warnings, _KUEUE_ADDS))
@@ -93,17 +102,17 @@ def _decide(request: AdmissionRequest, shortlists: Shortlists) -> AdmissionDecis
         return _skip_without_request(pod)
     # Somebody else places it: no advice where that one selects by our labels.
     if (placer := pod.placer) is not None:
+        if placer is Placer.KUEUE and pod.decided_pool and _is_routed(request):
+            return _stay_beside_kueue(pod)
         selects = placer is not Placer.NODE_NAME and pod.selection.chosen_keys
         advice = "" if selects else _PLACER_ADVICE[placer]
         return _skip(Reason.NOT_ROUTED, placer, advice)
     if pod.scheduler not in request.rules.schedulers:
         cause = f"scheduler {pod.scheduler} chooses the node"
-        advice = "If it allocates GPU memory by card, add it to the chart's webhook.schedulers"
+        advice = _SCHEDULER_ADVICE.get(pod.scheduler, _BY_CARD)
         return _skip(Reason.OTHER_SCHEDULER, cause, "" if pod.selection.chosen_keys else advice)
     if pod.decided_pool and _is_routed(request):
-        return AdmissionDecision(
-            Reason.ALREADY_ROUTED, f"Already assigned to pool {pod.decided_pool}"
-        )
+        return AdmissionDecision(Reason.ALREADY_ROUTED, _tell_routed(pod))
     if pod.selection is not ANYWHERE:
         if pod.selection.is_too_long:
             return skip_unread(request)
@@ -114,6 +123,19 @@ def _decide(request: AdmissionRequest, shortlists: Shortlists) -> AdmissionDecis
         if keys := pod.selection.chosen_keys:
             return _respect(request, keys)
     return route_on_request(request) if pod.pool else route(request, shortlists)
+
+
+def _tell_routed(pod: PodRequest) -> str:
+    return f"Already assigned to pool {pod.decided_pool}"
+
+
+def _stay_beside_kueue(pod: PodRequest) -> AdmissionDecision:
+    """Leave a pod in its pool that Kueue holds back since, as it does in its queue `default`: Kueue
+    uses only flavors that match the selector."""
+    told = f"{_tell_routed(pod)}: Kueue admits it only by a flavor of that pool"
+    advice = f"To have the flavor choose, set the label {names.LABEL_KUEUE_QUEUE} on the pod"
+    warning = join_advice(told, advice, MAX_WARNING)
+    return AdmissionDecision(Reason.ALREADY_ROUTED, _tell_routed(pod), warnings=(warning,))
 
 
 def _skip(reason: Reason, cause: str, advice: str) -> AdmissionDecision:

@@ -9,6 +9,7 @@ import msgspec
 from gpushare import names
 from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.k8s.pod_request import PodRequest
+from gpushare.core.admission.gangs import Gang
 from gpushare.core.admission.pool_view import Labels, PoolView
 from gpushare.editions.registry import MODES
 from gpushare.settings import Settings
@@ -46,6 +47,8 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     rules: Rules
     reserved: Mapping[str, int]
     """Units of gpu-mem by pool that were given away and its capacity does not show yet."""
+    gang: Gang | None = None
+    """The pods that run together with the pod."""
 
     @property
     def denies(self) -> bool:

@@ -1,6 +1,6 @@
 """Assigns a pod to the pool that it requests, to its namespace's pool, or to the best one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpushare import names
 from gpushare.api.k8s.node_selection import MAX_REQUIREMENTS
@@ -15,6 +15,7 @@ from gpushare.core.admission.decision import (
     sanitize,
 )
 from gpushare.core.admission.filter import explain_rejection, find_rejection
+from gpushare.core.admission.gangs import Gang
 from gpushare.core.admission.node_match import explain_doubt
 from gpushare.core.admission.pool_view import PoolView
 from gpushare.core.admission.request import AdmissionRequest, select
@@ -65,7 +66,7 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> AdmissionDecisio
         return _leave_without(
             request, Reason.NO_ELIGIBLE_POOL, head, causes, advice, lost, warnings
         )
-    ranking = shortlist.ranker.find_best(request.reserved)
+    ranking = shortlist.ranker.find_best(request.reserved, request.gang)
     if not shortlist.ranker.is_wanted:
         told = (
             f"but {names.ENV_CGPU_DISABLE} turns cGPU's isolation off, so the pod can use other "
@@ -74,7 +75,26 @@ def route(request: AdmissionRequest, shortlists: Shortlists) -> AdmissionDecisio
         if not ranking.pool.isolates:
             told = "which does not isolate GPU memory. No isolating pool accepts this pod"
         warnings.append(f"{_tell_assigned(ranking.pool)}, {told}")
-    return _send(request, ranking, warnings)
+    places = shortlist.ranker.count_places(ranking.pool.name)
+    return _send(request, ranking, [*warnings, *_find_gang_warnings(request.gang, ranking, places)])
+
+
+def _find_gang_warnings(gang: Gang | None, ranking: Ranking, places: int) -> Iterator[str]:
+    """Find that the gang is known not to fit into one pool."""
+    if Reason.GANG_SPLIT in ranking.lost:
+        yield f"{_tell_assigned(ranking.pool)}, {_tell_split(ranking)}, which may have no room"
+        return
+    if gang is None or gang.size is None or gang.pools or ranking.fit > Fit.CARD:
+        return
+    if places < gang.size:
+        yield (
+            f"{_tell_assigned(ranking.pool)}, which has room for {places} of the {gang.size} pods "
+            "of its gang. The others may go to other pools"
+        )
+
+
+def _tell_split(ranking: Ranking) -> str:
+    return f"apart from pods of its gang in pool {', '.join(ranking.lost[Reason.GANG_SPLIT])}"
 
 
 def skip_unread(request: AdmissionRequest) -> AdmissionDecision:
@@ -107,9 +127,12 @@ def _send(
     ]
     if not ranking.is_known_to_match and (doubt := explain_doubt(request.pod.selection, pool)):
         pod_warnings.append(doubt)
+    told = _tell_assigned(pool)
+    if Reason.GANG_SPLIT in ranking.lost:
+        told = f"{told}, {_tell_split(ranking)}"
     return AdmissionDecision(
         ranking.reason,
-        _tell_assigned(pool),
+        told,
         pool.name,
         request.missing(select(pool, request.pod)),
         pool.tolerations,

@@ -19,6 +19,7 @@ from gpushare.editions.registry import EDITIONS, find_edition
 
 MIB_PER_GIB = 1024
 MIB_PER_UNIT = {"GiB": MIB_PER_GIB, "MiB": 1}
+UNIT_BYTES = {unit: mib * 2**20 for unit, mib in MIB_PER_UNIT.items()}
 _NVIDIAS = (names.RESOURCE_WHOLE_GPU, names.RESOURCE_SHARED_GPU)
 
 

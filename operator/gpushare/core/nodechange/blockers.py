@@ -61,7 +61,7 @@ def find_blocking_pods(
         groups.append((unknown, "have ResourceClaims that are not found or can't be read"))
         if transition.outcome is Outcome.REQUIRES_TEARDOWN:
             holders = [pod for pod in live if pod.may_hold_cards]
-            groups.append((holders, "may hold cards without a request"))
+            groups.append((holders, "may hold cards that no pool counts"))
     elif not to.isolated:
         strict = [pod for pod in live if pod.requires_isolation and pod.requests]
         groups.append((strict, f"require isolation ({names.ANNOTATION_ISOLATION})"))

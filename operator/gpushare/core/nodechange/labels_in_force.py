@@ -49,8 +49,9 @@ def update_last_applied(step: MemberStep) -> tuple[LastApplied | None, Cause | N
         applied = build_last_applied(seen, pool.name, mode)
         # The same plugin serves both modes, and may have started before somebody wrote the label.
         unknown = known is None and reading is not None and reading.shares_plugin(mode)
-        is_marked = seen.records.mode_unknown and reading is None
-        unknown = unknown or (is_marked and mode.depends_on_label)
+        # A cordon of ours without any record is of a change that had begun.
+        is_marked = seen.records.mode_unknown or seen.node.owns_cordon
+        unknown = unknown or (reading is None and is_marked and mode.depends_on_label)
         return applied.model_copy(update={"mode_unknown": True if unknown else None}), None
     changes: dict[str, object] = {"pool": pool.name}
     if known.pool != pool.name:
@@ -174,7 +175,8 @@ def plan_labels(step: MemberStep, *, restart_pending: bool = False) -> Verdict:
         # The change's record is gone, and another controller may rely on the cordon.
         missing = missing or seen.maintenance
     # The change's record was removed by hand: a node changed half-way must not take pods.
-    action = _find_write(step, applied, cordon=seen.node.owns_cordon and missing is not None)
+    is_doubtful = missing is not None or (applied is not None and bool(applied.mode_unknown))
+    action = _find_write(step, applied, cordon=seen.node.owns_cordon and is_doubtful)
     if action is None:
         trouble = missing or find_plugin_problem(seen, mode, step.ctx)
         state, cause = _judge_mode(step, applied, missing, trouble)

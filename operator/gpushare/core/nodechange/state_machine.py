@@ -214,7 +214,12 @@ def find_rule(step: MemberStep) -> Found:
     if found.verdict.action is not None:
         return found
     rest = find_first(AT_REST.rules, AtRest(step, found.verdict))
-    return replace(found, rule=rest[0], verdict=rest[1]) if rest is not None else found
+    if rest is None:
+        return found
+    rule, verdict = rest
+    # A start that is admitted takes the place of the note, and is its own rule's.
+    begins_later = verdict.start is not None and verdict.start is found.verdict.start
+    return replace(found, rule=found.rule if begins_later else rule, verdict=verdict)
 
 
 def _find_rule_of_phase(step: MemberStep) -> Found:

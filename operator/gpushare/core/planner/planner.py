@@ -165,7 +165,8 @@ class Planner:
                 self.plans_by_pool[pool].forget(name)
             if entered:
                 self._entered[name] = frozenset(entered)
-        touched.update(due, list_due(self.plans_by_pool, ctx.now))
+            touched |= entered
+        touched |= due
         for pool in sorted(touched | planned.keys()):
             planned_in = contexts.get(pool) or self._narrow_context(ctx, snapshot, pool)
             yield from self._decide_pool(pool, planned[pool], snapshot, planned_in)

@@ -1,5 +1,6 @@
 """All metrics of a controller."""
 
+import math
 from collections.abc import Callable
 
 from gpushare.core.snapshot.write_outcome import WriteOutcome
@@ -98,6 +99,16 @@ class ControllerMetrics(Metrics):
             "label_conflicts_total",
             "Labels that were left to another field manager that kept changing them.",
             "pool",
+        )
+        self.table_verified = shelf.gauge(
+            "admission_table_verified_timestamp_seconds",
+            "When the admission table was last known to equal the pools.",
+        )
+        # Who keeps no table has no time that an alert could compare.
+        self.table_verified.set(math.nan)
+        self.table_omitted = shelf.gauge(
+            "admission_table_omitted_pools",
+            "Pools that are left out of the admission table for lack of space.",
         )
         self.node_waits = shelf.counter(
             "node_waits_total", "How often a node began to wait, by reason.", "pool", "reason"

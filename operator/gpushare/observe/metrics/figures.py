@@ -10,13 +10,11 @@ from typing import NamedTuple
 from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.memory_sums import MemorySums, find_usual_unit
-from gpushare.core.capacity.node_capacity import MIB_PER_UNIT, NodeCapacity
+from gpushare.core.capacity.node_capacity import UNIT_BYTES, NodeCapacity
 from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.snapshot.actions import NodePlan
 from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.observe.metrics.applications import NOWHERE, ApplicationFigures
-
-UNIT_BYTES = {unit: mib * 2**20 for unit, mib in MIB_PER_UNIT.items()}
 
 
 class MeasuredNode(NamedTuple):

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from gpushare.api.pool import Pool
 from gpushare.core.capacity.memory_sums import Memory
+from gpushare.core.capacity.node_capacity import UNIT_BYTES
 from gpushare.core.planner.pool_plans import PoolPlans
 from gpushare.core.rollout.window_state import WindowState
 from gpushare.core.sizing.moves import IdleNodeMove
@@ -18,7 +19,7 @@ from gpushare.core.snapshot.actions import NodeState
 from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.names import Reason
 from gpushare.observe.metrics.family import Family
-from gpushare.observe.metrics.figures import UNIT_BYTES, Figures, PoolFigures
+from gpushare.observe.metrics.figures import Figures, PoolFigures
 
 
 @dataclass(frozen=True, slots=True)

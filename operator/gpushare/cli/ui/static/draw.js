@@ -2,6 +2,7 @@
 
 import { line, make, tame } from "./elements.js";
 import { namespaceOf } from "./rows.js";
+import { describeUse, isKnown, sumUse } from "./use.js";
 import { describeCard, describeIsolation, describeMode, describeRequest, describeState } from "./words.js";
 
 /** The cells of a row. */
@@ -53,41 +54,58 @@ function drawPool({ item: pool, total }) {
   ];
 }
 
-function drawNode({ item: node, pool, unit, namespace }) {
+function drawNode({ item: node, pool, unit, namespace, use }) {
   const state = describeState(node);
   const isolation = describeIsolation(node.isolation);
   return [
     make("div", { role: "rowheader" }, line(node.name, "name"), line(describeMode(node, pool), "soft")),
     make("div", { role: "gridcell", class: "state" }, line(state.text, state.classes), line(state.why, "soft")),
     make("div", { role: "gridcell", class: "isolation" }, line(isolation.text, isolation.classes), line(isolation.why, "soft")),
-    make("div", { role: "gridcell", class: "cards" }, ...drawCards(node, unit, namespace)),
+    make("div", { role: "gridcell", class: "cards" }, ...drawCards(node, unit, namespace, use)),
   ];
 }
 
-function drawCards(node, unit, namespace) {
+function drawCards(node, unit, namespace, use) {
   if (node.cards.length === 0) {
     const told = (node.resources ?? []).map((each) => `${each.requested}/${each.allocatable} ${each.name}`);
     return [line(told.join(", ") || "no GPU memory is shared", "soft")];
   }
   return node.cards.map((card) => {
-    const label = tame(describeCard(card, unit));
+    const sum = use && sumUse(card, use, unit);
+    const label = tame(describeCard(card, unit, sum?.said, (pod) => (use ? sayUse(use[pod], unit) : "")));
     const total = card.total || "?";
     return make(
       "div",
       { class: "card", role: "img", "aria-label": label, title: label },
-      drawBar(card, namespace),
-      make("p", { "aria-hidden": "true" }, make("span", { class: "index" }, `${card.index}: `), `${card.allocated}/${total}`),
+      drawBar(card, namespace, use),
+      make("p", { "aria-hidden": "true" }, make("span", { class: "index" }, `${card.index}: `), `${card.allocated}/${total}`, ...drawSum(sum)),
     );
   });
 }
 
-function drawBar(card, namespace) {
+/** A pod's use, behind what it holds. */
+function sayUse(use, unit) {
+  if (!isKnown(use)) return " (use unknown)";
+  const { text, why } = describeUse(use, unit);
+  return ` (used ${text}${why && `, ${why}`})`;
+}
+
+function drawSum(sum) {
+  if (!sum) return [];
+  const amount = sum.isBeyond ? `${sum.amount} ⚠` : sum.amount;
+  const uses = make("span", { class: sum.isBeyond ? "uses beyond" : "uses" }, make("span", { class: "word" }, "used "), amount);
+  return [make("span", { class: "comma" }, ", "), uses];
+}
+
+function drawBar(card, namespace, use) {
   const bar = make("div", { class: `bar${card.overcommitted ? " over" : ""}${card.total ? "" : " lost"}` });
   for (const [pod, units] of Object.entries(card.held)) {
     if (units === 0) continue;
     const isOther = namespace && namespaceOf(pod) !== namespace;
-    const name = make("span", {}, pod.slice(pod.indexOf("/") + 1));
-    const held = make("span", { class: isOther ? "held other" : "held" }, name);
+    const name = pod.slice(pod.indexOf("/") + 1);
+    const held = make("span", { class: isOther ? "held other" : "held" });
+    if (use) held.append(...drawUse(held, use[pod], name));
+    else held.append(make("span", {}, name));
     // The policy of the page allows no style in markup; this is none.
     held.style.flexGrow = units;
     bar.append(held);
@@ -96,6 +114,16 @@ function drawBar(card, namespace) {
   rest.style.flexGrow = Math.max(card.total - card.allocated, 0);
   bar.append(rest);
   return bar;
+}
+
+/** The used part of a pod's block, and its name with a sign: what has no such part is unknown. */
+function drawUse(held, use, name) {
+  held.classList.add("measured");
+  if (!isKnown(use)) return [make("span", {}, `? ${name}`)];
+  if (use.beyond) held.classList.add("beyond");
+  const used = make("i", { class: "used" });
+  used.style.width = `${use.askedGib ? Math.min(use.usedGib / use.askedGib, 1) * 100 : 0}%`;
+  return [used, make("span", {}, use.beyond ? `⚠ ${name}` : name)];
 }
 
 function drawPod({ item: pod, unit }) {

@@ -38,9 +38,15 @@ export class Feed {
     }
     this.#asking = false;
     this.#onChange();
-    if (this.told?.live !== false || this.silence) {
+    if (!this.#isComplete() || this.silence) {
       this.#timer = setTimeout(() => this.#ask(), PERIOD_MS);
     }
+  }
+
+  /** Whether nothing more can come: a snapshot never changes, but what its pods used may be read yet. */
+  #isComplete() {
+    const { told } = this;
+    return told?.live === false && (!told.use || told.use.readAt !== null);
   }
 
   async #take() {

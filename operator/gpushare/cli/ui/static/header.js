@@ -17,7 +17,7 @@ export function showFreshness({ told, answeredAt, heardAt }) {
   if (!told) return;
   const age = (answeredAt - new Date(told.takenAt) + performance.now() - heardAt) / 1000;
   find("freshness").textContent = told.live
-    ? `read ${tellAge(age)} ago, at ${tellTime(told.takenAt)}`
+    ? `read ${tellAge(age)} ago, at ${tellTime(told.takenAt)}${told.use?.readAt ? `; use at ${tellTime(told.use.readAt)}` : ""}`
     : `taken at ${new Date(told.takenAt).toLocaleString()}`;
 }
 

@@ -7,6 +7,7 @@ import { fillFilters, readFilters, setChoices, writeFilters } from "./filters.js
 import { Grid } from "./grid.js";
 import { setText, showFreshness, showHeader } from "./header.js";
 import { count, listNamespaces, listPools, listRows } from "./rows.js";
+import { tellTrouble } from "./use.js";
 
 const find = (id) => document.getElementById(id);
 const form = find("filters");
@@ -52,6 +53,7 @@ feed.start();
 function show() {
   showHeader(feed);
   showNotice();
+  setText(find("use"), tellTrouble(feed.told?.use));
   if (feed.told === shown) return;
   shown = feed.told;
   document.title = `${find("source").textContent} · GPU pools`;
@@ -68,6 +70,8 @@ function showChoices() {
 function showRows() {
   if (!feed.told) return;
   const rows = listRows(feed.told, filters);
+  // Where use is shown a card may have a line more.
+  find("grid").classList.toggle("with-use", Boolean(feed.told.use));
   grid.setRows(rows);
   find("count").textContent = count(rows.filter((row) => row.kind === "node").length, "node");
   const empty = find("empty");

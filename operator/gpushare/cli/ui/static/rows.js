@@ -1,22 +1,25 @@
 // Which rows there are: the pools with their nodes, the nodes in none, and the pods that wait.
 
+import { groupUse } from "./use.js";
+
 /** A row for each thing that the filters leave, in order; it has all that its drawing rests on. */
 export function listRows(told, filters) {
   const isFiltered = filters.node || filters.namespace || filters.attention;
+  const uses = groupUse(told);
   const rows = [];
   for (const { nodes: every, ...pool } of told.pools) {
     if (filters.pool && filters.pool !== pool.name) continue;
-    const nodes = every.filter((node) => isShown(node, filters));
+    const nodes = every.filter((node) => isShown(node, filters, uses));
     if (isFiltered && nodes.length === 0) continue;
     rows.push({ key: `pool ${pool.name}`, kind: "pool", item: pool, total: every.length });
     const { name, schedule, unit } = pool;
-    for (const node of nodes) rows.push(buildNode(node, { name, schedule }, unit, filters));
+    for (const node of nodes) rows.push(buildNode(node, { name, schedule }, unit, filters, uses));
   }
   for (const lost of filters.node || filters.namespace ? [] : told.unreadable) {
     if (filters.pool && filters.pool !== lost.name) continue;
     rows.push({ key: `unreadable ${lost.name}`, kind: "unreadable", item: lost });
   }
-  rows.push(...listOutside(told, filters), ...listWaiting(told, filters));
+  rows.push(...listOutside(told, filters, uses), ...listWaiting(told, filters));
   return rows;
 }
 
@@ -36,17 +39,23 @@ export function namespaceOf(pod) {
   return pod.slice(0, pod.indexOf("/"));
 }
 
-function buildNode(node, pool, unit, filters) {
-  return { key: `node ${node.name}`, kind: "node", item: node, pool, unit, namespace: filters.namespace };
+function buildNode(node, pool, unit, filters, uses) {
+  const use = findUse(node, uses);
+  return { key: `node ${node.name}`, kind: "node", item: node, pool, unit, namespace: filters.namespace, use };
 }
 
-function listOutside(told, filters) {
-  const nodes = told.outside.filter((node) => isShown(node, filters));
+/** What each pod of a node uses, by namespace and name; null where nothing is told of that. */
+function findUse(node, uses) {
+  return uses && (uses.get(node.name) ?? {});
+}
+
+function listOutside(told, filters, uses) {
+  const nodes = told.outside.filter((node) => isShown(node, filters, uses));
   if (filters.pool || nodes.length === 0) return [];
   const title = { title: "In no pool", text: count(nodes.length, "node") + " with GPUs" };
   return [
     { key: "title outside", kind: "title", item: title },
-    ...nodes.map((node) => buildNode(node, null, told.unit, filters)),
+    ...nodes.map((node) => buildNode(node, null, told.unit, filters, uses)),
   ];
 }
 
@@ -66,22 +75,23 @@ function listWaiting(told, filters) {
   ];
 }
 
-function isShown(node, filters) {
+function isShown(node, filters, uses) {
   return (
     node.name.toLowerCase().includes(filters.node) &&
     (!filters.namespace ||
       node.cards.some((card) => card.pods.some((pod) => namespaceOf(pod) === filters.namespace))) &&
-    (!filters.attention || needsAttention(node))
+    (!filters.attention || needsAttention(node, findUse(node, uses)))
   );
 }
 
-function needsAttention(node) {
+function needsAttention(node, use) {
   return (
     !node.takesPods ||
     (node.state !== undefined && node.state !== "ready") ||
     node.reason === "CompetingStacks" ||
     (node.isolation?.stale ?? 0) > 0 ||
-    node.cards.some((card) => card.overcommitted)
+    node.cards.some((card) => card.overcommitted) ||
+    Object.values(use ?? {}).some((each) => each.beyond)
   );
 }
 

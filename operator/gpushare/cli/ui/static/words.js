@@ -64,12 +64,12 @@ export function describeRequest(pod, unit) {
   return pod.requested ? `${pod.requested} ${unit}` : "no GPU memory";
 }
 
-/** A card in a sentence, for who can't see its bar. */
-export function describeCard(card, unit) {
-  const held = Object.entries(card.held).map(([pod, units]) => `${pod} ${units}`);
+/** A card in a sentence, for who can't see its bar; `uses` tells of its pods' use, "" of nothing. */
+export function describeCard(card, unit, used = "", tellUse = () => "") {
+  const held = Object.entries(card.held).map(([pod, units]) => `${pod} ${units}${units ? tellUse(pod) : ""}`);
   const total = card.total ? `${card.allocated} of ${card.total} ${unit}` : `${card.allocated} ${unit} of a card that is not offered`;
   const over = card.overcommitted ? ", more than it has" : "";
-  return `GPU ${card.index}: ${total} allocated${over}${held.length ? `: ${held.join(", ")}` : ""}`;
+  return `GPU ${card.index}: ${total} allocated${over}${used && `, ${used}`}${held.length ? `: ${held.join(", ")}` : ""}`;
 }
 
 /** A time of day, with its date where that is another day's. */

@@ -92,11 +92,15 @@ def pause_reverts(step: MemberStep) -> Verdict | None:
 
 def revert(step: MemberStep) -> Verdict | None:
     """Restore the labels in force if they were changed while the node waits for a change."""
-    if not step.waits_for_change:
+    applied = step.seen.records.applied
+    if applied is None or not step.waits_for_change:
         return None
     node, kept = step.seen.node, step.drift.kept
     once_ours = {*(step.seen.records.initial_values or ()), names.LABEL_ISOLATION_VERIFIED}
     lost = {key: kept[key] for key in kept.keys() & once_ours - node.owned}
+    # A value of others that the pool wants next stays theirs: ours would pass for the recorded one.
+    in_force = {**kept, **applied.mode.labels}
+    lost = {k: v for k, v in lost.items() if v == in_force[k] or v != node.labels.get(k)}
     drift, known = step.drift.record, step.seen.records.drift
     given_up = drift.conflicts if drift is not None else ()
     is_noted = given_up == (known.conflicts if known is not None else ())

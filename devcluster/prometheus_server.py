@@ -3,12 +3,15 @@
 import contextlib
 import json
 import os
+import subprocess
 import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -17,9 +20,11 @@ from devcluster.ports import is_free
 from devcluster.startup import CHART
 from devcluster.toolchain import PROMETHEUS, ensure_binaries
 from devcluster.waiting import wait_until
-from tests.kit.values.manifests import Json
+
+Json = dict[str, Any]
 
 _READY_SECONDS = 90
+_LOCAL = "127.0.0.1"
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -33,9 +38,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Prometheus:
-    """One that reads every second, and knows the chart's rules."""
+    """One that a test asks."""
 
     url: str
+    port: int
 
     def query(self, expression: str) -> list[Sample]:
         """What it answers now; raises AssertionError for what it does not understand."""
@@ -60,10 +66,6 @@ _OF_TARGETS = ("instance", "job", "__name__")
 @contextlib.contextmanager
 def prometheus(cluster: Cluster, *ports: int) -> Iterator[Prometheus]:
     """One that reads `/metrics` at these ports of this machine, for a block."""
-    program = ensure_binaries(os.environ, PROMETHEUS) / "prometheus"
-    own = next(port for port in reversed(cluster.ports.spare) if is_free(port))
-    folder = cluster.logs.parent / "prometheus"
-    folder.mkdir(exist_ok=True)
     ours = {
         "job_name": "gpushare",
         "honor_labels": True,
@@ -71,20 +73,55 @@ def prometheus(cluster: Cluster, *ports: int) -> Iterator[Prometheus]:
     }
     settings = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(CHART / "files/rules.yaml")],
+        "rule_files": [
+            str(CHART / "files/rules.yaml"),
+            str(_write_quick_rules(_make_folder(cluster))),
+        ],
         "scrape_configs": [ours],
     }
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
+    with _started(cluster, settings) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def recorded_prometheus(
+    cluster: Cluster, recording: str, *options: str, address: str = _LOCAL
+) -> Iterator[Prometheus]:
+    """One that reads nothing and remembers a recording in OpenMetrics' format, for a block. It
+    listens at `address`, and is asked at that of the loopback."""
+    folder = Path(tempfile.mkdtemp(dir=_make_folder(cluster)))
+    (folder / "recording").write_text(recording)
+    promtool = str(ensure_binaries(os.environ, PROMETHEUS) / "promtool")
+    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", "recording", "data"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    with _started(cluster, {}, *options, storage=folder / "data", address=address) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def _started(
+    cluster: Cluster,
+    settings: Json,
+    *options: str,
+    storage: Path | None = None,
+    address: str = _LOCAL,
+) -> Iterator[Prometheus]:
+    program = ensure_binaries(os.environ, PROMETHEUS) / "prometheus"
+    own = next(port for port in reversed(cluster.ports.spare) if is_free(port))
+    folder = _make_folder(cluster)
+    file = folder / f"prometheus-{own}.yml"
+    file.write_text(yaml.safe_dump(settings))
     command = [
         str(program),
-        f"--config.file={folder / 'prometheus.yml'}",
+        f"--config.file={file}",
         # Of its own: what one read that was killed would be there for another five minutes.
-        f"--storage.tsdb.path={tempfile.mkdtemp(dir=folder)}",
-        f"--web.listen-address=127.0.0.1:{own}",
+        f"--storage.tsdb.path={storage or tempfile.mkdtemp(dir=folder)}",
+        f"--web.listen-address={address}:{own}",
         "--log.level=warn",
+        *options,
     ]
     process = cluster.spawn(command, log="prometheus.log", env=os.environ)
-    started = Prometheus(f"http://127.0.0.1:{own}")
+    started = Prometheus(f"http://{_LOCAL}:{own}", own)
     try:
         wait_until(
             lambda: _is_ready(started),
@@ -96,6 +133,20 @@ def prometheus(cluster: Cluster, *ports: int) -> Iterator[Prometheus]:
     finally:
         process.kill()
         process.wait()
+
+
+def _make_folder(cluster: Cluster) -> Path:
+    folder = cluster.logs.parent / "prometheus"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _write_quick_rules(folder: Path) -> Path:
+    """Write the hourly rules with a minute for an hour and a second for a minute."""
+    text = (CHART / "files/rules-usage.yaml").read_text()
+    file = folder / "rules-usage.yaml"
+    file.write_text(text.replace("[1h:1m]", "[1m:1s]").replace("interval: 1h", "interval: 1s"))
+    return file
 
 
 def _is_ready(started: Prometheus) -> bool:

@@ -1,0 +1,1 @@
+"""Controllers of other projects that run beside the operator."""

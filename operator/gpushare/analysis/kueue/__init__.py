@@ -1,0 +1,1 @@
+"""Pools as Kueue's flavors and queues, and what is wrong between the two."""

@@ -1,0 +1,1 @@
+"""Defines what admission reads besides the pools."""

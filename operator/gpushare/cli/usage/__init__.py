@@ -1,0 +1,1 @@
+"""`gpushare usage`: what pods asked for, what they used, and who held it."""
