@@ -30,6 +30,8 @@ PROGRAMS = ("containerd", "kubelet", "kube-proxy")
 _START_SECONDS = 30
 _MARK = "DEVCLUSTER_NODE"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
+# As systemd does: a kubelet ends where containerd answers, but has not read its pods' state yet.
+_RESTARTED_ON_FAILURE = 'until "$0" "$@" || [ $? -ne 1 ]; do sleep 1; done'
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,13 @@ class RealNode:
         }[program]
         path = f"{self.binaries['containerd']}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
         spawn(
-            self.namespaces.enter(str(self.binaries[program] / program), *arguments),
+            self.namespaces.enter(
+                "bash",
+                "-c",
+                _RESTARTED_ON_FAILURE,
+                str(self.binaries[program] / program),
+                *arguments,
+            ),
             folder=self.cluster.path,
             working_folder=folder,
             log=self.log(program),

@@ -8,8 +8,9 @@ from devcluster.editions import Edition
 from devcluster.node.cluster import NodeCluster
 from devcluster.node.containerd import PAUSE_IMAGE
 from devcluster.node.plugins import WITHOUT_CARDS, install_plugin
-from devcluster.node.realnode import RealNode
+from devcluster.node.realnode import PROGRAMS, RealNode
 from devcluster.node.release import NodeRelease
+from devcluster.startup import tail
 from devcluster.waiting import wait_until
 from gpushare.names import ANNOTATION_RETRY
 from tests.kit.bench import NODES, PODS, POOLS, Bench, Json
@@ -150,14 +151,16 @@ class NodeBench(Bench):
         )
 
     def describe(self) -> str:
-        """Describe the state for a failed test, with logs of the controller and the plugin."""
-        logs = [
-            "\n".join(
-                [f"--- {pod['metadata']['name']}", *self.host.read_pod_log(pod).splitlines()[-20:]]
-            )
+        """Describe the state for a failed test, with logs of the controller, the plugin and the
+        node's programs; of the latter, which run."""
+        logs = {
+            pod["metadata"]["name"]: self.host.read_pod_log(pod)
             for pod in [*self.plugins().values(), *self.release.pods("controller")]
-        ]
-        return "\n".join([super().describe(), *logs])
+        }
+        for program in PROGRAMS:
+            logs[f"{program} {self.host.find_pids(program)}"] = tail(self.host.log(program))
+        parts = (f"--- {name}\n" + "\n".join(log.splitlines()[-20:]) for name, log in logs.items())
+        return "\n".join([super().describe(), *parts])
 
 
 def given_pool(bench: NodeBench, edition: Edition, schedule: str = "") -> None:

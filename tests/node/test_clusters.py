@@ -13,6 +13,7 @@ from devcluster.startup import PROJECT
 from devcluster.waiting import wait_until
 
 START_SECONDS = 120
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1"
 
 
 def run(command: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -51,3 +52,24 @@ def test_a_start_that_is_killed_is_cleared_by_node_down(
     assert list_cgroups(folder) == []
     assert read_kernel() == kernel
     assert not any(folder.rglob("*"))
+
+
+def test_a_kubelet_that_comes_before_containerd_is_started_again(cluster: NodeCluster) -> None:
+    node = cluster.nodes["node-1"]
+    node.kill("kubelet")
+    node.kill("containerd")
+    renewed = cluster.api.call("GET", LEASE)["spec"]["renewTime"]
+    log = node.log("kubelet")
+    before = len(log.read_bytes())
+    node.start("kubelet")
+    wait_until(
+        lambda: b"failed to run Kubelet" in log.read_bytes()[before:],
+        expectation="a kubelet without containerd ends",
+        timeout_seconds=START_SECONDS,
+    )
+    node.start("containerd")
+    wait_until(
+        lambda: cluster.api.call("GET", LEASE)["spec"]["renewTime"] != renewed,
+        expectation="another kubelet reports",
+        timeout_seconds=START_SECONDS,
+    )
