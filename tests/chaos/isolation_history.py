@@ -221,8 +221,10 @@ class History:
             if self._chance.random() < 0.5:
                 restart_kubelet(self.bench.cluster, self.name)
                 self._happened(Event.KUBELET_RESTART, "under it")
-            elif self._user.signal_plugin(self._plugin):
-                self._happened(Event.PLUGIN_SIGNAL, "under it")
+            else:
+                yield Until("a plugin runs", lambda: bool(self.member.plugins(self.mode)))
+                if self._user.signal_plugin(self._plugin):
+                    self._happened(Event.PLUGIN_SIGNAL, "under it")
             yield self._after(since + 1)
         if self._chance.random() < _JOINS:
             yield from self._start_pod()

@@ -190,9 +190,10 @@ def test_a_cordoned_node_takes_a_place_until_it_failed(blocked: Node, begin: lis
     assert list_cordoned(snapshot) == begin
 
 
-def test_a_node_whose_record_was_removed_keeps_its_place() -> None:
+def test_a_node_whose_record_was_removed_keeps_its_place_and_begins_again() -> None:
     under = [a_node(f"b{n:02}", unschedulable=True, owns_cordon=True) for n in range(MOST)]
-    assert list_cordoned(snapshot_of(*under, *some_new(1))) == []
+    snapshot = snapshot_of(*under, *some_new(1))
+    assert list_cordoned(snapshot) == [node.name for node in under]
 
 
 QUARANTINED = {"dgxc.nvidia.com/nvsentinel-state": "quarantined"}

@@ -430,6 +430,7 @@ class Planner:
             is_unavailable=service.is_unavailable,
             is_changing=service.is_changing,
             is_admitted=context.is_starting or context.is_join_starting,
+            has_place=service.joins,
         )
 
     # The plan of one node.

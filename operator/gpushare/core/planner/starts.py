@@ -23,11 +23,13 @@ class StartRequest(NamedTuple):
     is_changing: bool
     is_admitted: bool
     """It was admitted before: its cordon is being written."""
+    has_place: bool
+    """It takes a place to join already, as one that is cordoned and lost its record."""
 
     @property
     def needs_place(self) -> bool:
         """Whether the node begins to join: then it needs one of the places of all pools, too."""
-        return self.initializes and not (self.under_way or self.is_leaving or self.is_admitted)
+        return self.initializes and not (self.under_way or self.is_leaving or self.has_place)
 
     def find_refusal(
         self, pool: Pool | None, progress: RolloutProgress, windows: WindowState | None
