@@ -23,7 +23,7 @@ from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
 from gpushare.core.nodechange.state_machine import AT_REST, DEADLINE, MACHINE
 from gpushare.core.planner.holds import HOLDS
-from gpushare.editions.edition import Mode, Outcome
+from gpushare.editions.edition import EditionDescription, Mode, Outcome
 from gpushare.editions.registry import EDITIONS, MODES, UNKNOWN_STEPS, get_mode
 from gpushare.observe.metrics import cards
 from gpushare.observe.metrics.applications import ApplicationFigures
@@ -65,6 +65,23 @@ _ENTRIES = {
     "8 MPS clients": NvidiaConfig("", SharingStrategy.MPS, 8),
 }
 """Examples of configurations in NVIDIA's ConfigMap, by name."""
+_EFFECTS = {
+    "follow": "label",
+    "mps": "label",
+    "hand-over": "label",
+    "reset": "label",
+    "switch": "label",
+    "open-switch": "label",
+    "module-stays": "label; the module stays loaded",
+    "isolate": "label and restart",
+    "reload": "label and restart",
+    "flip": "label and restart; pods stay",
+    "teardown": "remove the module, reboot",
+    "two-steps": "manual: through `default`",
+    "rejoin": "manual: add the node again",
+    "foreign": "manual: remove the other plugin",
+}
+"""What happens to a node in a transition, by the transition's name in its edition's matrix."""
 _PART = re.compile(r"(?<=<!-- from the program: )([\w ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _SNAPSHOT = """\
 Of `limits`, `requests`, `allocatable` and `capacity` `cpu`, `memory` and what begins with
@@ -228,22 +245,39 @@ def _name_isolation(mode: Mode) -> str:
 
 
 def _list_needs() -> Iterator[str]:
-    yield "| need | outcome | why | source |\n|---|---|---|---|\n"
+    yield "| edition | from and to | what happens | why | source |\n|---|---|---|---|---|\n"
     for edition in EDITIONS.values():
+        pairs = _list_pairs(edition)
         for need, change in edition.needs.items():
-            yield f"| {need} | {change.outcome} | {change.message} | {change.source} |\n"
+            cells = (edition.edition, pairs[need], _EFFECTS[need], change.message, change.source)
+            yield f"| {' | '.join(cells)} |\n"
+
+
+def _list_pairs(edition: EditionDescription) -> Mapping[str, str]:
+    """List the changes of each transition of an edition, by its name, as modes in words."""
+    (_, *columns), *rows = map(str.split, edition.matrix.strip().splitlines())
+    found: Any = defaultdict(lambda: defaultdict(list))
+    for from_mode, *needs in rows:
+        for need in dict.fromkeys(needs):
+            targets = (to for to, each in zip(columns, needs, strict=True) if each == need)
+            found[need][tuple(targets)].append(from_mode)
+    return {
+        need: "; ".join(f"{_code(froms)} to {_code(targets)}" for targets, froms in pairs.items())
+        for need, pairs in found.items()
+    }
 
 
 def _list_procedures() -> Iterator[str]:
     for edition in EDITIONS.values():
         for need, change in edition.needs.items():
             if change.outcome is Outcome.REQUIRES_MANUAL_ACTION:
-                yield from _list_steps(need, change.steps)
-    yield from _list_steps("unknown", UNKNOWN_STEPS)
+                heading = _EFFECTS[need].removeprefix("manual: ")
+                yield from _list_steps(f"{heading[0].upper()}{heading[1:]}", change.steps)
+    yield from _list_steps("An unknown mode", UNKNOWN_STEPS)
 
 
-def _list_steps(need: str, steps: Iterable[str]) -> Iterator[str]:
-    yield f"\n### {need}\n\n"
+def _list_steps(heading: str, steps: Iterable[str]) -> Iterator[str]:
+    yield f"\n### {heading}\n\n"
     yield from (f"{number}. {step}\n" for number, step in enumerate(steps, start=1))
 
 
@@ -251,9 +285,12 @@ def _list_matrices() -> Iterator[str]:
     for edition in EDITIONS.values():
         labels = " and ".join(f"`{label}`" for label in sorted(edition.labels | {edition.switch}))
         yield f"\n### {edition.edition}: {labels}\n\n"
-        head, *rows = map(str.split, edition.matrix.strip().splitlines())
-        yield f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n"
-        yield from (f"| {' | '.join(row)} |\n" for row in rows)
+        (_, *columns), *rows = map(str.split, edition.matrix.strip().splitlines())
+        yield f"| from | {' | '.join(f'to `{mode}`' for mode in columns)} |\n"
+        yield f"|{'---|' * (len(columns) + 1)}\n"
+        for from_mode, *needs in rows:
+            cells = (f"`{from_mode}`", *(_EFFECTS.get(need, need) for need in needs))
+            yield f"| {' | '.join(cells)} |\n"
         if edition.edition is Edition.NVIDIA:
             yield from _list_entries()
 

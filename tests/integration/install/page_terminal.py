@@ -148,5 +148,5 @@ def start_operator(terminal: Terminal) -> None:
 
 def tell(text: str) -> list[str]:
     """Its lines, however wide the columns are and whatever the times in them."""
-    lines = (re.sub(r"\b\d+s\b", "AGE", line.strip()) for line in text.splitlines())
+    lines = (re.sub(r"\b\d+(?:s|m\d*s?)\b", "AGE", line.strip()) for line in text.splitlines())
     return [" ".join(line.split()) for line in lines]

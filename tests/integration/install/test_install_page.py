@@ -20,20 +20,24 @@ from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_workloa
 
 README = Page(PROJECT / "README.md")
 INSTALL = Page(DOCS / "install.md")
-PAGES = (INSTALL, Page(DOCS / "security-questions.md"), Page(DOCS / "autoscaling.md"))
+PAGES = (
+    INSTALL,
+    *(Page(DOCS / f"{name}.md") for name in ("security-questions", "autoscaling", "first-week")),
+)
 NOT_TYPED = (
     # There is no container engine, nor a registry; tests/release has both, and tests/image installs
     # the program.
     "make image ", "skopeo copy ", "docker push ", "docker save ", "ctr ", "python3 -m venv ",
     # A simulated pod runs on, and its kubelet has no logs.
     "kubectl wait pod ", "kubectl logs ",
+    # There is no Prometheus.
+    "kubectl gpushare usage ",
     # Typed at the end.
     "helm uninstall ",
 )  # fmt: skip
 """Beginnings of commands that are not typed."""
 NODE_POOL = "np1234"
 """The one that the page names."""
-ACCOUNT = "/api/v1/namespaces/gpushare-probe/serviceaccounts/default"
 FIRST_POD = f"{PODS}/first-pod"
 _VERSION = re.compile(r"^apiVersion: (\S+)", re.MULTILINE)
 
@@ -50,8 +54,14 @@ def is_placed(terminal: Terminal) -> bool:
     return [pod["spec"].get("nodeName", "") > "" for pod in pods] == [True, True]
 
 
+def has_account(terminal: Terminal) -> bool:
+    """Whether pods can be created in the namespace that was created last."""
+    namespace = terminal.printed[-1][0].split()[-1]
+    return terminal.cluster.api.exists(f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
+
+
 _LOOKS: Mapping[str, Callable[[Terminal], object]] = {
-    "kubectl create namespace ": lambda terminal: terminal.cluster.api.exists(ACCOUNT),
+    "kubectl create namespace ": has_account,
     "kubectl apply -f first-pool.yaml": lambda it: it.pool().get("status", {}).get("plan"),
     "kubectl wait gsp/training ": is_open,
     "kubectl apply -f first-pod.yaml": lambda it: it.get(FIRST_POD)["spec"].get("nodeName"),

@@ -187,7 +187,7 @@ def test_every_file_is_in_an_answer() -> None:
 
 
 def test_the_calendar_on_the_page_is_that_of_an_answer() -> None:
-    blocks = {block.language: block.text for block in Page(DOCS / "rollout.md").blocks}
+    blocks = {block.language: block.text for block in Page(DOCS / "change-windows.md").blocks}
     answer = (ANSWERS / "plan" / "waves-in-windows.txt").read_text()
     assert textwrap.indent(blocks["text"], "  ") in answer
     assert blocks["yaml"] == (GOLDEN / "manifests" / "pool-windows.yaml").read_text()

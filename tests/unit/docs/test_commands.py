@@ -1,11 +1,19 @@
 """Commands that pages print do what they say, also on a cluster where something runs already."""
 
 import re
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from tests.kit.values.doc_pages import DOCS, PROJECT
+import pytest
+from typer.main import get_command
+
+from gpushare.cli.main import app
+from tests.kit.values.doc_pages import DOCS, PROJECT, Page
 
 PAGES = sorted([*DOCS.glob("*.md"), *PROJECT.glob("*.md"), PROJECT / "chart" / "README.md"])
+_OURS = re.compile(r"(?:^|[|;&] *)(?:kubectl )?gpushare (\w[^|>#;&]+)")
 _KEEPS_VALUES = re.compile(r"--values |--reset-then-reuse-values")
 
 
@@ -33,3 +41,18 @@ def test_a_command_in_a_pod_follows_two_dashes() -> None:
     commands = [*_find_commands("kubectl exec"), *_find_commands("kubectl debug")]
     assert len(commands) > 5
     assert [each for each in commands if " -- " not in each] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_of_ours_has_the_options_that_a_page_gives_it(page: Path) -> None:
+    for command in Page(page).commands:
+        for typed in _OURS.findall(command):
+            _parse(shlex.split(typed))
+
+
+def _parse(words: list[str]) -> None:
+    """Parse the words after `gpushare`, without running them. Raises click's UsageError."""
+    command: Any = get_command(app)
+    while hasattr(command, "commands") and words and words[0] in command.commands:
+        command, words = command.commands[words[0]], words[1:]
+    command.make_context(command.name, words)

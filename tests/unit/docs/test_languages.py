@@ -14,6 +14,8 @@ TRANSLATED = [
             "README",
             "ack",
             "admission",
+            "change-windows",
+            "first-week",
             "guides",
             "install",
             "isolation",

@@ -67,9 +67,10 @@ def explain(
     that it reserved in the last seconds. Workloads, such as a Deployment or a RayCluster, are
     explained by their templates (docs/admission.md lists the kinds).
 
-    A node: its labels and what its plugins really serve, the pools that claim it, its change and
-    what that waits for, stale isolation, and what is wrong with it. A pool: its conditions as of
-    now, its nodes by what they wait for, and the pods that wait for it.
+    A node: its labels and what its plugins really serve, the pools that select it, its change and
+    what that waits for, containers that are not isolated as its mode says, and what is wrong with
+    it. A pool: its conditions as of now, its nodes by what they wait for, and the pods that wait
+    for it.
 
     Each reason has a paragraph in docs/reasons.md, or a line in docs/doctor.md. Only pools need an
     installed operator. Its settings are read from its Deployments; a last line shows what is
