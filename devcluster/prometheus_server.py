@@ -75,6 +75,7 @@ def prometheus(cluster: Cluster, *ports: int) -> Iterator[Prometheus]:
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [
             str(CHART / "files/rules.yaml"),
+            str(CHART / "files/rules-webhook.yaml"),
             str(_write_quick_rules(_make_folder(cluster))),
         ],
         "scrape_configs": [ours],

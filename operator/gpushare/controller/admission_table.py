@@ -56,6 +56,7 @@ class AdmissionTableKeeper:
 
     async def run(self) -> None:
         """Keep the table for ever. Raises `SyncLostError` where etcd was restored from a backup."""
+        self._metrics.table_verified.set(0)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._pools.run())

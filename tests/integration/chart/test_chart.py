@@ -125,7 +125,7 @@ def test_without_a_webhook_nothing_calls_it_or_waits_for_it(installed: Bench) ->
     # A hook takes it away, which an earlier installation may have left.
     assert webhooks == [("Secret", "gpushare-webhook-tls")]
     assert read_settings(objects, "controller")["GPUSHARE_ADMISSION_TABLE"] == "true"
-    assert "GPUShareNoWebhook" not in str(objects["PrometheusRule", "gpushare"])
+    assert "gpushare.webhook" not in str(objects["PrometheusRule", "gpushare"])
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,9 @@ def test_every_query_of_a_dashboard_brings_data(told: Prometheus, file: Path) ->
 
 
 def test_every_recording_rule_brings_data_and_no_alert_fires(told: Prometheus) -> None:
-    files = [CHART / "files" / name for name in ("rules.yaml", "rules-usage.yaml")]
+    files = [
+        CHART / "files" / name for name in ("rules.yaml", "rules-webhook.yaml", "rules-usage.yaml")
+    ]
     groups = [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
     rules = [rule for group in groups for rule in group["rules"]]
     # Those of the API server begin with a webhook that is away (test_webhook_outages).

@@ -14,6 +14,7 @@ from tests.kit.dashboards import FILES
 
 RULES = CHART / "files/rules.yaml"
 MOVES = CHART / "files/rules-moves.yaml"
+WEBHOOK = CHART / "files/rules-webhook.yaml"
 USAGE = CHART / "files/rules-usage.yaml"
 CASES = Path(__file__).with_name("rules-test.yaml")
 HOURLY_CASES = Path(__file__).with_name("rules-usage-test.yaml")
@@ -30,7 +31,7 @@ def run_promtool(folder: Path, *arguments: str | Path) -> None:
 
 
 def test_the_rules_are_valid_and_none_is_there_twice(prometheus_programs: Path) -> None:
-    files = (RULES, MOVES, USAGE)
+    files = (RULES, MOVES, USAGE, WEBHOOK)
     run_promtool(prometheus_programs, "check", "rules", "--lint=all", "--lint-fatal", *files)
 
 
@@ -110,7 +111,7 @@ def test_the_rules_are_given_as_they_are_and_lead_to_ones_own_runbooks(installed
     }
     (rule,) = render(installed, "PrometheusRule", values)
     assert rule["metadata"]["labels"]["release"] == "prometheus"
-    texts = [path.read_text() for path in (RULES, USAGE)]
+    texts = [path.read_text() for path in (RULES, USAGE, WEBHOOK)]
     own_links = [text.replace("runbook: docs/runbooks.md", f"runbook_url: {own}") for text in texts]
     assert rule["spec"] == {"groups": [group for text in own_links for group in read_groups(text)]}
 
@@ -121,18 +122,24 @@ def read_groups(text: str) -> list[Json]:
 
 
 @pytest.mark.parametrize(
-    ("moves", "usage", "files"),
+    ("moves", "usage", "webhook", "files"),
     [
-        (False, False, [RULES]),
-        (True, False, [RULES, MOVES]),
-        (True, True, [RULES, MOVES, USAGE]),
+        (False, False, False, [RULES]),
+        (True, False, False, [RULES, MOVES]),
+        (True, True, True, [RULES, MOVES, USAGE, WEBHOOK]),
     ],
 )
 def test_rules_of_their_own_are_added_where_they_are_switched_on(
-    installed: Bench, moves: bool, usage: bool, files: list[Path]
+    installed: Bench, moves: bool, usage: bool, webhook: bool, files: list[Path]
 ) -> None:
-    switches = {"prometheusRule.recommendedMoves": moves, "prometheusRule.usage": usage}
-    (rule,) = render(installed, "PrometheusRule", {"prometheusRule.enabled": True, **switches})
+    values = {
+        "prometheusRule.enabled": True,
+        "prometheusRule.recommendedMoves": moves,
+        "prometheusRule.usage": usage,
+        "webhook.enabled": webhook,
+        "admissionPolicy.enabled": True,
+    }
+    (rule,) = render(installed, "PrometheusRule", values)
     expected = [group for file in files for group in read_groups(file.read_text())]
     assert rule["spec"]["groups"] == expected
 

@@ -26,7 +26,7 @@ CASES = [
 ]
 RULES = [
     rule
-    for name in ("rules.yaml", "rules-moves.yaml", "rules-usage.yaml")
+    for name in ("rules.yaml", "rules-webhook.yaml", "rules-moves.yaml", "rules-usage.yaml")
     for group in yaml.safe_load((CHART / "files" / name).read_text())["groups"]
     for rule in group["rules"]
 ]

@@ -102,7 +102,7 @@ class ControllerMetrics(Metrics):
         )
         self.table_verified = shelf.gauge(
             "admission_table_verified_timestamp_seconds",
-            "When the admission table was last known to equal the pools.",
+            "When the admission table was last known to equal the pools; 0: not yet.",
         )
         # Who keeps no table has no time that an alert could compare.
         self.table_verified.set(math.nan)
