@@ -1,5 +1,6 @@
 """Pods that are created while webhooks answer, while none does, and while they die."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -200,3 +201,44 @@ def test_without_a_webhook_a_decision_that_a_user_wrote_exempts_no_pod(
     pod["metadata"]["namespace"] = space.name
     with installation_with(bench, {**POLICY, "webhook.enabled": "false"}):
         expect(bench, "it is warned of", lambda: bool(kubectl_create(bench, pod).warnings))
+
+
+@pytest.fixture
+def selects_open(bench: Bench) -> Iterator[None]:
+    """A policy of somebody else selects the pool `open` for pods that have the label `another`."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    has_label = "'another' in object.metadata.?labels.orValue({})"
+    selects = 'Object{spec: Object.spec{nodeSelector: {"gpushare.io/pool": "open"}}}'
+    policy = {
+        "matchConstraints": {"resourceRules": [{**rule, "operations": ["CREATE"]}]},
+        "matchConditions": [{"name": "has-label", "expression": has_label}],
+        "reinvocationPolicy": "Never",
+        "mutations": [
+            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": selects}}
+        ],
+    }
+    specs = {"policies": policy, "policybindings": {"policyName": "another"}}
+    paths = {
+        kind: f"/apis/admissionregistration.k8s.io/v1/mutatingadmission{kind}" for kind in specs
+    }
+    for kind, spec in specs.items():
+        bench.call("POST", paths[kind], {"metadata": {"name": "another"}, "spec": spec})
+    yield
+    for path in paths.values():
+        bench.call("DELETE", f"{path}/another")
+
+
+def test_a_decision_that_a_user_wrote_takes_away_no_selector_of_an_administrator(
+    bench: Bench, selects_open: None, space: Namespace
+) -> None:
+    added = {"nodeSelector": ["gpushare.io/pool"], "tolerations": [0, 0]}
+    mark = {"v": 1, "reason": "RoutedByPolicy", "pool": "open", "added": added}
+    forged = {"gpushare.io/decision": json.dumps(mark)}
+    asks = {"another": "please"}
+    given_pools(bench)
+    with two_webhooks(bench, {}):
+        expect_reason(space, "Routed")
+        assert pool_of(space.send(build_pod("plain"))) == "isolated"
+        selected = build_pod("selected", labels=asks)
+        expect(bench, "the policy selects", lambda: pool_of(space.send(selected)) == "open")
+        assert pool_of(space.send(build_pod("p", annotations=forged, labels=asks))) == "open"
