@@ -208,14 +208,14 @@ def selects_open(bench: Bench) -> Iterator[None]:
     """A policy of somebody else selects the pool `open` for pods that have the label `another`."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
     has_label = "'another' in object.metadata.?labels.orValue({})"
-    selects = 'Object{spec: Object.spec{nodeSelector: {"gpushare.io/pool": "open"}}}'
+    selects = (
+        '[JSONPatch{op: "add", path: "/spec/nodeSelector", value: {"gpushare.io/pool": "open"}}]'
+    )
     policy = {
         "matchConstraints": {"resourceRules": [{**rule, "operations": ["CREATE"]}]},
         "matchConditions": [{"name": "has-label", "expression": has_label}],
         "reinvocationPolicy": "Never",
-        "mutations": [
-            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": selects}}
-        ],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": selects}}],
     }
     specs = {"policies": policy, "policybindings": {"policyName": "another"}}
     paths = {
@@ -229,13 +229,12 @@ def selects_open(bench: Bench) -> Iterator[None]:
 
 
 def test_a_decision_that_a_user_wrote_takes_away_no_selector_of_an_administrator(
-    bench: Bench, selects_open: None, space: Namespace
+    bench: Bench, chosen_by_policy: None, selects_open: None, space: Namespace
 ) -> None:
     added = {"nodeSelector": ["gpushare.io/pool"], "tolerations": [0, 0]}
     mark = {"v": 1, "reason": "RoutedByPolicy", "pool": "open", "added": added}
     forged = {"gpushare.io/decision": json.dumps(mark)}
     asks = {"another": "please"}
-    given_pools(bench)
     with two_webhooks(bench, {}):
         expect_reason(space, "Routed")
         assert pool_of(space.send(build_pod("plain"))) == "isolated"
