@@ -54,7 +54,7 @@ test-rest: $(READY) ## Run the other forms: installation and upgrades, outages, 
 	@$(MAKE) --no-print-directory demo POLICY=1
 
 .PHONY: test-all
-test-all: ## Run every suite but test-oldest: hours
+test-all: ## Run every suite that needs no other version or checkout: hours
 	@for suite in test test-node test-rest test-company test-node-long test-safety test-faults test-chaos test-soak test-simulate fuzz; do \
 		$(MAKE) --no-print-directory $$suite; done
 
