@@ -186,7 +186,7 @@ def _follow(step: FailedStep) -> Verdict | None:
 
 FAILED: Phase[FailedStep] = Phase(
     "Failed",
-    "It timed out or can't succeed: its steps go on, and its pool halts unless the node joins.",
+    "It timed out or can't succeed. It may still recover. Its pool halts unless the node joins.",
     (
         Rule("recovered", failed.complete, ("Stable",)),
         Rule("uncordoned-by-user", failed.cordon_again, shows_conflicts=True),
