@@ -69,7 +69,7 @@ def find_problems(trials: Sequence[Trial], per_second: float) -> Iterator[str]:
 
 def bench(
     nodes: Annotated[int, typer.Option(min=2, help="Nodes of the pool.")] = 6,
-    rounds: Annotated[int, typer.Option(min=1, help="Flips each way.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Flips each way.")] = 1,
     per_second: Annotated[float, typer.Option(min=1, help="Pods created a second.")] = 20,
 ) -> None:
     """Measure, print each flip and the figures; fail where the operator lost a pod."""
