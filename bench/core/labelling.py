@@ -59,7 +59,7 @@ def read_records(rig: Rig) -> Annotations:
 
 
 async def label_bare(rig: Rig, records: Annotations | None = None) -> Labelling:
-    """Measure the bare loop, which applies `records` with the labels; all of it stays on the nodes."""
+    """Measure the bare loop, which applies `records`, too; what it writes stays on the nodes."""
     asked = orjson.dumps(
         [
             {"name": name, "uid": meta["uid"], "labels": LABELS}
