@@ -339,12 +339,12 @@ bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admi
 	$(LIMIT) 7200 $(BIN)/python -m bench.$(BENCH) $(ARGS)
 
 .PHONY: bench-check
-bench-check: $(READY) ## Measure all of them, one after another; fails where one misses a bound (1 h)
+bench-check: $(READY) ## Measure all of them, one after another; fails where one exceeds its limit
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	@missed=; for each in $(BENCHES); do \
 		$(LIMIT) 7200 $(BIN)/python -m bench.$$each || missed="$$missed $$each"; \
 	done; \
-	test -z "$$missed" || { echo "make bench-check: a bound is missed, or was not measured:$$missed" >&2; exit 1; }
+	test -z "$$missed" || { echo "make bench-check: a limit is exceeded, or was not measured:$$missed" >&2; exit 1; }
 
 HAMI ?=
 .PHONY: bench-peers

@@ -15,41 +15,37 @@ from bench.core.reviewclient import Loop
 from bench.core.session import run, say
 from bench.core.turns import FLOOR, Pair, open_pair, take_turns, write_certificate
 
-CONNECTIONS = (1, 8, 32)
-MOST_RATIOS = {3: 1.3, 20: 1.35, 100: 1.5}
-"""Limits of CPU time on `BOUNDED` connections relative to the floor's, by number of pools."""
-BOUNDED = 8
-MOST_BY_BEFORE = 1.05
-"""Limit of a call's cost relative to the call before labels of nodes were published."""
+POOLS = (3, 20, 100)
+_BEFORE = "cpu_selecting_20_pools"
+FIGURES = (
+    Figure("cpu_3_pools", "times the bare handler", limit=1.56, goal=1.2),
+    Figure("cpu_20_pools", "times the bare handler", limit=1.76, goal=1.25),
+    Figure("cpu_100_pools", "times the bare handler", limit=2.22, goal=1.35),
+    *(Figure(f"p50_{pools}_pools", "times the bare handler") for pools in POOLS),
+    Figure(_BEFORE, "times the webhook before", limit=1.05),
+)
+_CONNECTIONS = 8
 _SELECTING_ROUNDS = 7
 
 
-Round = Mapping[tuple[int, int], Loop]
-"""Times and costs of calls by pools and connections."""
+Round = Mapping[int, Loop]
+"""Times and costs of calls by pools."""
 
 
-def list_figures(rounds: Sequence[Round]) -> list[Figure]:
-    """List the ratios to the floor of the same round."""
-    figures = []
-    for pools, most in MOST_RATIOS.items():
-        for count in CONNECTIONS:
-            for name, read, bound in (
-                ("cpu", attrgetter("cpu_us"), most if count == BOUNDED else None),
-                ("p50", attrgetter("p50_ms"), None),
-                ("rate", attrgetter("per_second"), None),
-            ):
-                pairs = [(read(each[FLOOR, count]), read(each[pools, count])) for each in rounds]
-                name_of = f"{name}_ratio_{count}_{pools}_pools"
-                figures.append(Figure(name_of, find_ratio(pairs), most=bound))
-    return figures
+def find_values(rounds: Sequence[Round]) -> dict[str, float]:
+    """Find the ratios to the floor of the same round."""
+    return {
+        f"{name}_{pools}_pools": find_ratio(
+            (read(each[FLOOR]), read(each[pools])) for each in rounds
+        )
+        for name, read in (("cpu", attrgetter("cpu_us")), ("p50", attrgetter("p50_ms")))
+        for pools in POOLS
+    }
 
 
 def _are_steady(rounds: Sequence[Round]) -> bool:
-    """Tell whether figures with a bound are precise enough."""
-    costs = [
-        [each[pools, BOUNDED].cpu_us / each[FLOOR, BOUNDED].cpu_us for each in rounds]
-        for pools in MOST_RATIOS
-    ]
+    """Tell whether figures with a limit are precise enough."""
+    costs = [[each[pools].cpu_us / each[FLOOR].cpu_us for each in rounds] for pools in POOLS]
     return all(map(is_steady, costs))
 
 
@@ -62,13 +58,13 @@ def bench(
         ),
     ] = None,
 ) -> None:
-    """Measure, print each round and a line of figures, and fail where one misses its bound."""
+    """Measure, print each round and the figures, and fail where one is beyond its limit."""
     if before is not None:
         pairs = asyncio.run(_measure_selecting(before.resolve()))
-        figures = [Figure("cpu_ratio_selecting_20_pools", find_ratio(pairs), most=MOST_BY_BEFORE)]
-        report_figures("admission", figures)
-        return
-    report_figures("admission", list_figures(asyncio.run(_measure())))
+        values = {_BEFORE: find_ratio(pairs)}
+    else:
+        values = find_values(asyncio.run(_measure()))
+    report_figures("admission", FIGURES, values)
 
 
 async def _measure_selecting(before: Path) -> list[tuple[float, float]]:
@@ -83,7 +79,7 @@ async def _measure_selecting(before: Path) -> list[tuple[float, float]]:
             "now": await open_pair(stack, folder, 20, "20", whose="selecting"),
         }
         while len(costs) < _SELECTING_ROUNDS:
-            turns = await take_turns(pairs, BOUNDED)
+            turns = await take_turns(pairs, _CONNECTIONS)
             costs.append((turns["before"].cpu_us, turns["now"].cpu_us))
             say(f"round {len(costs)}: {costs[-1][0]:.0f} us before, {costs[-1][1]:.0f} us now")
     return costs
@@ -93,12 +89,8 @@ async def _measure() -> list[Round]:
     rounds: list[Round] = []
     async with _open_pairs() as pairs:
         while not _are_steady(rounds):
-            loops: dict[tuple[int, int], Loop] = {}
-            for connections in CONNECTIONS:
-                turns = await take_turns(pairs, connections)
-                loops |= {(pools, connections): loop for pools, loop in turns.items()}
-            rounds.append(loops)
-            say(f"round {len(rounds)}: {loops}")
+            rounds.append(await take_turns(pairs, _CONNECTIONS))
+            say(f"round {len(rounds)}: {rounds[-1]}")
     return rounds
 
 
@@ -108,7 +100,7 @@ async def _open_pairs() -> AsyncIterator[Mapping[int, Pair]]:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpushare-bench-")))
         write_certificate(folder)
-        yield {pools: await open_pair(stack, folder, pools) for pools in (FLOOR, *MOST_RATIOS)}
+        yield {pools: await open_pair(stack, folder, pools) for pools in (FLOOR, *POOLS)}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Figures of a benchmark with their bounds, and their report."""
+"""Figures of a benchmark with their limits and goals, and their report."""
 
 import math
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.core.waiting import BenchError
@@ -14,16 +14,29 @@ _CONFIDENCE, _WIDEST = 0.9, 0.15
 
 @dataclass(frozen=True)
 class Figure:
-    """A result of a run."""
+    """What a benchmark measures; the less, the better."""
 
     name: str
-    value: float
-    most: float | None = None
-    """Upper bound; None where the figure is only reported."""
+    unit: str
+    limit: float | None = None
+    """Guards against getting worse: a run with a larger value fails. None where the figure is only
+    reported."""
+    goal: float | None = None
+    """Value to reach, printed beside the measured one; no run fails for it."""
     form: str = ".2f"
 
-    def __str__(self) -> str:
-        return f"{self.name}={self.value:{self.form}}"
+    def is_missed(self, value: float) -> bool:
+        """Tell whether a value is beyond the limit."""
+        return self.limit is not None and value > self.limit
+
+    def describe(self, value: float) -> str:
+        """Describe a value with limit and goal, on one line."""
+        parts = [f"{self.name} {value:{self.form}} {self.unit}"]
+        if self.limit is not None:
+            parts.append(f"limit {self.limit:g}" + " missed" * self.is_missed(value))
+        if self.goal is not None:
+            parts.append(f"goal {self.goal:g}" + (" reached" if value <= self.goal else ""))
+        return "; ".join(parts)
 
 
 def find_ratio(pairs: Iterable[tuple[float, float]]) -> float:
@@ -59,17 +72,21 @@ def is_steady(values: Sequence[float]) -> bool:
     return False
 
 
-def find_misses(figures: Iterable[Figure]) -> list[str]:
-    """List the figures beyond their bounds."""
-    return [
-        f"{figure}, and may be {figure.most:g} at most"
-        for figure in figures
-        if figure.most is not None and figure.value > figure.most
-    ]
+def report_figures(
+    name: str,
+    figures: Iterable[Figure],
+    values: Mapping[str, float],
+    problems: Sequence[str] = (),
+) -> None:
+    """Print a line for each figure of benchmark `name` that has a value; exit with 1 where one is
+    beyond its limit, or there are other problems.
 
-
-def report_figures(name: str, figures: Sequence[Figure], misses: Sequence[str] = ()) -> None:
-    """Print one line of figures; exit with 1 where one misses its bound, or something else does."""
-    print(" ".join((name, *map(str, figures))))
-    if failures := [*misses, *find_misses(figures)]:
-        sys.exit("\n".join(f"{name}: {miss}" for miss in failures))
+    `values` are by the figures' names. Raises KeyError for one that no figure has.
+    """
+    by_name = {figure.name: figure for figure in figures}
+    measured = [(by_name[key], value) for key, value in values.items()]
+    for figure, value in measured:
+        print(f"{name}: {figure.describe(value)}")
+    misses = [figure.describe(value) for figure, value in measured if figure.is_missed(value)]
+    if failures := [*problems, *misses]:
+        sys.exit("\n".join(f"{name}: {failure}" for failure in failures))

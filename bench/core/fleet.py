@@ -26,8 +26,10 @@ READ_LABEL = "bench.example/read"
 GPU_PODS_PER_NODE = 4
 
 _OUR_LABELS = frozenset({POOL_LABEL, PLACEMENT_LABEL, TICK_LABEL, READ_LABEL})
-_NOTES = ("gpushare.io/", "nfd.node.kubernetes.io/")
-"""Prefixes of annotations by which the operator or NFD keeps records on a node."""
+RECORDS = "gpushare.io/"
+"""Prefix of the annotations by which the operator keeps records on a node."""
+_NOTES = (RECORDS, "nfd.node.kubernetes.io/")
+"""The same, and NFD's."""
 _NFD_LABELS = "feature.node.kubernetes.io/"
 _WRITERS = frozenset({loop.MANAGER, "gpushare-operator", "nfd-master", MANAGER})
 _CREATOR = "gpushare-bench-creator"

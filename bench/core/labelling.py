@@ -1,13 +1,14 @@
 """Measures how the operator, and a bare loop of equal writes, set two labels on all nodes."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import orjson
 
 from bench.core import loop
+from bench.core.fleet import RECORDS
 from bench.core.nodewatch import Holds
 from bench.core.processes import read_cpu_seconds, read_peak_rss_mib, read_rss_mib, running
 from bench.core.rig import LABELS, Rig, is_labelled
@@ -45,10 +46,27 @@ class Contestant:
     holds: Holds = is_labelled
 
 
-async def label_bare(rig: Rig) -> Labelling:
-    """Measure the bare loop; its labels stay on the nodes."""
-    uids = {name: meta["uid"] for name, meta in rig.nodes.metadata.items()}
-    asked = orjson.dumps([LABELS, uids])
+Annotations = Mapping[str, Mapping[str, str]]
+"""The operator's annotations by node: its records."""
+
+
+def read_records(rig: Rig) -> Annotations:
+    """Read the records that the operator has written to the nodes."""
+    return {
+        name: {key: value for key, value in meta["annotations"].items() if key.startswith(RECORDS)}
+        for name, meta in rig.nodes.metadata.items()
+    }
+
+
+async def label_bare(rig: Rig, records: Annotations | None = None) -> Labelling:
+    """Measure the bare loop, which applies `records`, too; what it writes stays on the nodes."""
+    asked = orjson.dumps(
+        [
+            {"name": name, "uid": meta["uid"], "labels": LABELS}
+            | ({"annotations": records[name]} if records is not None else {})
+            for name, meta in rig.nodes.metadata.items()
+        ]
+    )
     async with running(loop.__name__, str(rig.installation.cluster.kubeconfig)) as bare:
         await bare.listen()
         contestant = Contestant(

@@ -2,20 +2,21 @@
 
 import subprocess
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from bench import labels, load, rollout
-from bench.core.figure import Figure, find_median_range, find_misses, is_steady, report_figures
+from bench.core.figure import Figure, find_median_range, is_steady, report_figures
 from bench.core.stream import LOST, judge_pods
 from bench.core.waiting import BenchError
 from tests.kit.values.doc_pages import PROJECT
 from tests.kit.values.manifests import Json, build_pod
 
 
-def measure_labels(seconds: float = 12.0, node_writes: int = 300) -> list[Figure]:
-    return labels.list_figures([labels.Round(300, 10.0, seconds, 1.5, node_writes, other_writes=4)])
+def measure_labels(node_writes: int = 300) -> dict[str, float]:
+    return labels.find_values([labels.Round(300, 7.0, 10.0, 12.0, 1.5, node_writes, 4)])
 
 
 def a_trial(way: str, lost: int = 0, per_second: float = 20.0, **failures: int) -> load.Trial:
@@ -23,31 +24,44 @@ def a_trial(way: str, lost: int = 0, per_second: float = 20.0, **failures: int) 
     return load.Trial(way, 100.0, 2000, per_second, counted)
 
 
-def measure_load(lost: int = 0) -> list[Figure]:
-    return load.list_figures([a_trial("operator", lost), a_trial("hand", lost=1)])
+def measure_load(lost: int = 0) -> dict[str, float]:
+    return load.find_values([a_trial("operator", lost), a_trial("hand", lost=1)])
 
 
-def test_a_run_within_its_bounds_misses_none() -> None:
-    runs = measure_labels(), measure_load()
-    assert [find_misses(figures) for figures in runs] == [[], []]
+def test_a_run_within_its_limits_ends_well_also_beyond_a_goal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report_figures("labels", labels.FIGURES, measure_labels())
+    report_figures("load", load.FIGURES, measure_load())
+    assert "labels: ratio 1.20" in capsys.readouterr().out
 
 
 MISSES = {
-    "labels that take too long": (measure_labels(14), ["ratio_300=1.40"]),
-    "a node without its write": (measure_labels(node_writes=299), ["stray_writes_300=1"]),
-    "a node with two writes": (measure_labels(node_writes=301), ["stray_writes_300=1"]),
-    "a pod that the operator lost": (measure_load(lost=1), ["lost_by_operator=1"]),
+    "a node without its write": (labels.FIGURES, measure_labels(node_writes=299), "stray_writes 1"),
+    "a node with two writes": (labels.FIGURES, measure_labels(node_writes=301), "stray_writes 1"),
+    "a pod that the operator lost": (load.FIGURES, measure_load(lost=1), "lost_by_operator 1"),
 }
 
 
-@pytest.mark.parametrize(("figures", "missed"), MISSES.values(), ids=MISSES)
-def test_a_figure_beyond_its_bound_is_a_miss(figures: list[Figure], missed: list[str]) -> None:
-    assert [miss.partition(",")[0] for miss in find_misses(figures)] == missed
+@pytest.mark.parametrize(("figures", "values", "missed"), MISSES.values(), ids=MISSES)
+def test_a_figure_beyond_its_limit_ends_the_run_as_failed(
+    figures: Sequence[Figure], values: dict[str, float], missed: str
+) -> None:
+    with pytest.raises(SystemExit, match=missed) as ended:
+        report_figures("it", figures, values)
+    assert str(ended.value).count("it: ") == 1
 
 
-def test_a_miss_ends_the_run_as_failed() -> None:
-    with pytest.raises(SystemExit, match=r"ratio_300=1\.40"):
-        report_figures("labels", measure_labels(14))
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.9, "ratio 0.90 times; limit 1.5; goal 1 reached"),
+        (1.5, "ratio 1.50 times; limit 1.5; goal 1"),
+        (1.6, "ratio 1.60 times; limit 1.5 missed; goal 1"),
+    ],
+)
+def test_a_line_shows_value_limit_and_goal(value: float, shown: str) -> None:
+    assert Figure("ratio", "times", limit=1.5, goal=1).describe(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -87,7 +101,7 @@ def test_what_never_becomes_steady_ends_the_run() -> None:
         is_steady([1.0, 2.0] * 13)
 
 
-def test_a_missed_bound_fails_the_check_once_all_is_measured(tmp_path: Path) -> None:
+def test_a_missed_limit_fails_the_check_once_all_is_measured(tmp_path: Path) -> None:
     stub = tmp_path / "python"
     stub.write_text('#!/bin/sh\necho "$2" >>"$0.log"\ntest "$2" != bench.labels\n')
     stub.chmod(0o755)
