@@ -26,9 +26,9 @@ _ROLES: tuple[Role, ...] = ("controller", "webhook")
 _LISTS = ("/api/v1/nodes", "/api/v1/pods")
 FIGURES = (
     Figure("inspect_ratio", "times a program that makes its two LISTs", goal=1.5),
-    Figure("help_s", "s", goal=0.3),
-    Figure("controller_s", "s until it is ready", goal=1),
-    Figure("webhook_s", "s until it is ready", goal=1),
+    Figure("help_s", "s", limit=0.3),
+    Figure("controller_s", "s until it is ready", limit=1),
+    Figure("webhook_s", "s until it is ready", limit=1),
 )
 _POLL_SECONDS = 0.01
 

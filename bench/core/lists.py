@@ -1,7 +1,7 @@
 """``python -m bench.core.lists KUBECONFIG PATH...``: reads lists and prints nothing.
 
 Only the standard library is imported: no program in Python that makes these calls answers sooner.
-The kubeconfig is one that `kubectl config view --output json` printed.
+The kubeconfig is written as JSON, since the standard library reads no YAML.
 """
 
 import json
